@@ -7,26 +7,6 @@ from html import escape
 
 
 @dataclass(frozen=True)
-class Slider:
-    """A size on a logarithmic slider: 2**low to 2**high in steps of 2**step, rounded to whole numbers."""
-
-    name: str
-    label: str
-    value: float
-    low: int
-    high: int
-    step: float = 0.25
-
-    def spoken(self) -> str:
-        return f"{self.value:,.0f}"
-
-    @property
-    def first(self) -> float:
-        """Where the slider stands at first: log2 of the value."""
-        return math.log2(self.value)
-
-
-@dataclass(frozen=True)
 class Size:
     """A size on a slider whose positions are round numbers: each doubling in `parts` equal steps, multiples of `grain`.
 
@@ -84,38 +64,37 @@ class Choice:
     value: str
     options: dict[str, dict[str, float | str]]
 
-    @property
-    def first(self) -> str:
-        """What the menu shows at first."""
-        return self.value
+
+def powers(low: int, high: int) -> tuple[int, ...]:
+    """Powers of two from 2**low to 2**high, as steps of a size.
+
+    >>> powers(2, 4)
+    (4, 8, 16)
+    """
+    return tuple(2**e for e in range(low, high + 1))
 
 
 PLAY = '<div class="live-play"><button type="button" name="play">Play</button></div>'  # what play.js works
 
 
-def control_data(control: Slider | Size | Choice) -> dict:
+def control_data(control: Size | Choice) -> dict:
     """What the scripts read of a control."""
-    if isinstance(control, Slider):
-        return {"name": control.name}
-    if isinstance(control, Size):
-        follows = {"follows": control.follows, "until": control.until} if control.follows else {}
-        exact = {"exact": 1} if control.steps else {}
-        return {"name": control.name, "grid": control.grid, "value": control.value} | follows | exact
-    return {"name": control.name, "options": control.options}
+    if isinstance(control, Choice):
+        return {"name": control.name, "options": control.options}
+    follows = {"follows": control.follows, "until": control.until} if control.follows else {}
+    exact = {"exact": 1} if control.steps else {}
+    return {"name": control.name, "grid": control.grid, "value": control.value} | follows | exact
 
 
-def control_html(key: str, control: Slider | Choice) -> str:
+def control_html(key: str, control: Size | Choice) -> str:
     """A label with its slider or menu; the browser's own controls, so the keyboard works."""
+    if isinstance(control, Size):
+        return control.html(key)
     name = f"{key}-{control.name}"
-    label = f'<label for="{name}">{escape(control.label)}</label>'
-    if isinstance(control, Slider):
-        return (
-            f'<div>{label}<input type="range" id="{name}" name="{control.name}" min="{control.low}" max="{control.high}" '
-            f'step="{control.step}" value="{control.first:g}" aria-valuetext="{control.spoken()}"><span>{control.spoken()}</span></div>'
-        )
     options = "".join(
         f"<option{' selected' if o == control.value else ''}>{escape(o)}</option>" for o in control.options
     )
+    label = f'<label for="{name}">{escape(control.label)}</label>'
     return f'<div>{label}<select id="{name}" name="{control.name}" autocomplete="off">{options}</select></div>'
 
 

@@ -47,44 +47,26 @@
     const find = own ? own.find : data.plans ? window.livePlans(data, compute, box, words) : args => compute(...data.args.map(name => args[name]));
     const px = v => data.x[0] + data.x[1] * Math.log10(v), py = v => data.y[0] + data.y[1] * Math.log10(v);
 
-    const set = own || (data.plans ? window.liveSizes(data.controls, form, whole) : window.liveSettings(data, form, preset, whole));
+    const set = { ...window.liveSettings(data, form, preset, whole), ...own };
     const bars = data.results.map(r => r.share && box.querySelector(`[data-bar="${r.name}"]`));
     const curves = data.curves && window.liveCurves(data, box, words, filled);
     const rows = Object.entries(data.rows ?? {}).map(([name, label]) => [box.querySelector(`[data-row="${name}"]`), label]);
 
-    // What the controls say: arguments for the function, words for the reader.
-    function settings() {
-      const args = {}, said = {};
-      for (const control of data.controls) {
-        const field = form.elements[control.name];
-        if (control.options) {
-          Object.assign(args, control.options[field.value]);
-          said[control.name] = field.value;
-        } else {
-          args[control.name] = set.size(control);
-          said[control.name] = whole(args[control.name]);
-          field.setAttribute("aria-valuetext", said[control.name]);
-          field.nextElementSibling.textContent = said[control.name];
-        }
-      }
-      return [args, said];
-    }
-
     // What a link asks for and does not get, until a control is moved.
     let stray = "";
     function strays(asked) {
-      const others = new Map(own?.query());
+      const others = new Map(set.query());
       const now = name => {
         const control = data.controls.find(c => c.name === name), field = form.elements[name];
         return control && !control.options ? set.size(control) : field ? field.value : others.get(name);
       };
       const lost = [...asked].filter(([name, v]) => `${now(name)}` !== v && Number(now(name)) !== Number(v || NaN));
       const all = lost.map(([name, v]) => `${name} = ${v.slice(0, 20)}`).join(", ");
-      return all && `Not among this figure's settings, and so ignored: ${all}. ${set.refused?.(lost) ?? ""}`;
+      return all && `Not among this figure's settings, and so ignored: ${all}. ${set.refused(lost)}`;
     }
 
     function update() {
-      const [args, said] = set.read ? set.read() : settings(), values = find(args, said);
+      const [args, said] = set.read(), values = find(args, said);
       for (const r of data.results) said[r.name] = r.words.length ? r.words[values[r.name]] ?? "unknown" : text(values[r.name], r.unit);
       data.results.forEach((r, n) => {
         if (cells[n]) cells[n].textContent = filled(said[r.name], said);
@@ -135,7 +117,7 @@
     addEventListener("hashchange", () => location.hash.startsWith(`#${data.id}?`) && location.reload()); // another link to it
     form.addEventListener("submit", event => event.preventDefault());
     form.addEventListener("input", ({ target }) => {
-      set.moved?.(target.name);
+      set.moved(target.name);
       stray = "";
       update();
     });

@@ -3,7 +3,7 @@
 window.liveSettings = ({ args, controls }, form, preset, whole) => {
   const fields = form.elements, { size, set, move } = window.liveGrids(fields), own = new Set();
   const sizes = controls.filter(c => c.grid), menus = controls.filter(c => c.options);
-  const first = Object.fromEntries(sizes.map(c => [c.name, c.value]));
+  const first = {};
 
   // The arguments of the function, NaN for what no menu gives; sizes that follow one of them go where it is.
   function settings() {
@@ -44,6 +44,7 @@ window.liveSettings = ({ args, controls }, form, preset, whole) => {
       own.add(name);
     },
     link(asked) {
+      for (const field of form.querySelectorAll("[type=text]")) field.value = asked.get(field.name) ?? "";
       for (const c of menus) if (Object.hasOwn(c.options, asked.get(c.name) ?? "")) fields[c.name].value = asked.get(c.name);
       settings();
       for (const c of sizes) {
@@ -54,11 +55,16 @@ window.liveSettings = ({ args, controls }, form, preset, whole) => {
         own.add(c.name);
       }
     },
-    query: () => controls.map(c => [c, c.options ? fields[c.name].value : size(c)])
-      .filter(([c, value]) => c.options || (!fields[c.name].disabled && value !== first[c.name])).map(([c, value]) => [c.name, value]),
+    query() {
+      const moved = c => c.options || !c.follows || (!fields[c.name].disabled && size(c) !== first[c.name]);
+      const others = [...new FormData(form)].filter(([name, value]) => value && !controls.some(c => c.name === name));
+      return [...controls.filter(moved).map(c => [c.name, c.options ? fields[c.name].value : size(c)]), ...others];
+    },
     refused(lost) { // what is said of a size that a link asks for in vain
       const c = sizes.find(c => lost.some(([name]) => name === c.name));
-      return c && !fields[c.name].disabled ? `${c.name} takes whole numbers from ${whole(c.grid[0])} to ${whole(c.grid.at(-1))}. ` : "";
+      if (!c || fields[c.name].disabled) return "";
+      const kind = c.exact ? "only some numbers" : "whole numbers";
+      return `${c.name} takes ${kind} from ${whole(c.grid[0])} to ${whole(c.grid.at(-1))}. `;
     },
   };
 };

@@ -71,7 +71,15 @@ class Planner:
     chips: Mapping[str, str]
     engines: Mapping[str, str]
     first: Mapping[str, object]
-    runners = ("candidates.js", "frontier.js", "deployments.js", "planner.js", "figure_controls.js")
+    runners = (
+        "grids.js",
+        "settings.js",
+        "candidates.js",
+        "frontier.js",
+        "deployments.js",
+        "planner.js",
+        "figure_controls.js",
+    )
 
     @cached_property
     def menus(self) -> dict[str, tuple[str, tuple[str, ...], str]]:

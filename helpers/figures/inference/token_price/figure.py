@@ -1,7 +1,7 @@
 """The live figure of chapter 5: what a token costs, for a public model on chips."""
 
 from helpers.costs.rooflines.chips import menu
-from helpers.live.controls import Size
+from helpers.live.controls import Size, powers
 
 from .page import TokenPricer
 
@@ -21,7 +21,7 @@ FIGURE = TokenPricer(
     },
     first={"model": "llama-3-70b", "chip": "v5p", "widths": "weights and caches in bf16"},
     sliders=(
-        Size("n", "Chips", 8, 1, 256, parts=1),
+        Size("n", "Chips", 8, 1, 256, steps=powers(0, 8)),
         Size("S", "S, context", 8192, 256, 2**20, parts=2, grain=64),
         Size("B", "B, sequences", 32, 1, 16384),
     ),

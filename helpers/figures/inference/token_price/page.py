@@ -137,7 +137,7 @@ class TokenPricer:
     widths: Mapping[str, tuple[int, int]]
     first: Mapping[str, str]  # what the menus say at first
     sliders: tuple[Size, ...]
-    runners = ("grids.js", "sharded_decode.js", "token_price.js", "figure_controls.js")
+    runners = ("grids.js", "settings.js", "sharded_decode.js", "token_price.js", "figure_controls.js")
 
     @cached_property
     def menus(self) -> tuple[Choice, ...]:
@@ -260,7 +260,7 @@ class TokenPricer:
         data = {
             "id": f"live-{self.name}", "args": (),
             "controls": [
-                *(control_data(m) for m in self.menus), *({"name": s.name, "grid": s.grid, "value": s.value} for s in self.sliders),
+                *(control_data(m) for m in self.menus), *(control_data(s) for s in self.sliders),
             ],
             "results": [{"name": r.name, "unit": r.unit, "words": r.words} for r in RESULTS],
             **Plot(*AXES, self.marks).data(),

@@ -1,12 +1,10 @@
 // What a token costs: looks at every cut of a model over chips, and prices each with the functions that helpers/figures/inference/token_price/decode_step.py
 // has had traced from helpers/costs. figure_controls.js calls what this hands out.
 window.liveServing = ({ serving: t, controls, results, x, y }, F, box, { text, whole, fill, ungrouped }) => {
-  const form = box.querySelector("form"), fields = form.elements, { size, set, move } = window.liveGrids(fields);
-  const menus = controls.filter(c => c.options), grids = controls.filter(c => c.grid);
+  const fields = box.querySelector("form").elements;
   const bars = [...box.querySelectorAll("[data-bar]")], cells = [...box.querySelectorAll("[data-say]")];
   const names = [...box.querySelectorAll("[data-batch]")], batches = controls.find(c => c.name === "B").grid;
   const cuts = window.liveCuts(F);
-  form.addEventListener("input", ({ target }) => grids.forEach(c => { if (c.name === target.name) move(c, target); }));
 
   // The quickest cut that fits, or the one that needs least memory: [seconds, tokens/s of a chip, bytes, most], and the cut.
   function best(some, B, hbm) {
@@ -47,7 +45,6 @@ window.liveServing = ({ serving: t, controls, results, x, y }, F, box, { text, w
   }
 
   return {
-    size,
     find(args, said) {
       const model = t.models[said.model], chip = t.chips[said.chip], hbm = chip.speeds[2], place = chip.places[Math.log2(args.n)];
       const typed = fields.price.value.trim(), digits = ungrouped(typed), known = new RegExp(t.number).test(digits), price = known ? Number(digits) : NaN;
@@ -79,15 +76,5 @@ window.liveServing = ({ serving: t, controls, results, x, y }, F, box, { text, w
       }
       return values;
     },
-    // A link has numbers, not places on a slider.
-    link(asked) {
-      for (const c of menus) if (Object.hasOwn(c.options, asked.get(c.name) ?? "")) fields[c.name].value = asked.get(c.name);
-      for (const c of grids) {
-        const v = Number(asked.get(c.name)), whole = c.name === "n" ? c.grid.includes(v) : Number.isInteger(v);
-        if (whole && v >= c.grid[0] && v <= c.grid.at(-1)) set(c, v);
-      }
-      fields.price.value = asked.get("price") ?? "";
-    },
-    query: () => [...controls.map(c => [c.name, c.options ? fields[c.name].value : size(c)]), ["price", fields.price.value]].filter(([, v]) => v !== ""),
   };
 };

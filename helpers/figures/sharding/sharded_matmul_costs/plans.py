@@ -20,7 +20,7 @@ from helpers.costs.sharding.collectives import seconds
 from helpers.costs.sharding.matmul_plans import Plan, finished, local_products, order, plans
 from helpers.costs.sharding.resharding import Hop, State, named, routes, shardings
 from helpers.costs.sharding.sharded_array import Axis, Mesh, bytes_each
-from helpers.live.controls import Choice, Slider, control_data, control_html, head_html
+from helpers.live.controls import Choice, Size, control_data, control_html, head_html, powers
 from helpers.live.jaxpr_to_javascript import javascript
 from helpers.live.tables import Result, table_html
 from helpers.live.words import reading
@@ -218,13 +218,13 @@ class PlanExplorer:
     y: str
     operands: tuple[str, str, str]  # first choices, as the notation without the name: "[I_X, J]"
     chips: tuple[str, ...]
-    runners = ("sizes.js", "sharded_matmul_costs.js", "figure_controls.js")
+    runners = ("grids.js", "settings.js", "sharded_matmul_costs.js", "figure_controls.js")
 
     @property
-    def controls(self) -> tuple[Slider | Choice, ...]:
+    def controls(self) -> tuple[Size | Choice, ...]:
         """Sliders for sizes, menus for the mesh, the shardings and the chip."""
         labels = {"I": "I, rows of A", "J": "J, contracted", "K": "K, columns of B"}
-        sizes = [Slider(d, labels[d], self.sizes[d], 8, 17, 1) for d in "IJK"]
+        sizes = [Size(d, labels[d], self.sizes[d], 2**8, 2**17, steps=powers(8, 17)) for d in "IJK"]
         of = lambda a, n, x: {a: n, a.upper(): x.n, f"w{a}": int(x.wraps), f"d{a}": int(x.link == "dcn")}  # noqa: E731
         axes = [
             Choice(
@@ -265,9 +265,9 @@ class PlanExplorer:
         )
 
     def found(self, chosen: Mapping[str, float | str] | None = None) -> tuple[dict, list[tuple[Plan, Chip]]]:
-        """Results, and the two plans, by the planner itself; `chosen` are log2 of sizes and names of options."""
-        at = {c.name: c.first for c in self.controls} | dict(chosen or {})
-        sizes = {d: round(2 ** at[d]) for d in "IJK"}
+        """Results, and the two plans, by the planner itself; `chosen` are sizes and names of options."""
+        at = {c.name: c.value for c in self.controls} | dict(chosen or {})
+        sizes = {d: at[d] for d in "IJK"}
         mesh, c = self.meshes.mesh(at["x"], at["y"]), chip(at["chip"])
         every = sorted(plans(at["a"], at["b"], at["c"], sizes, mesh), key=lambda p: order(p.time(c)))
         best, t = every[0], every[0].time(c)
@@ -285,7 +285,7 @@ class PlanExplorer:
 
     def sentence(self, chosen: Mapping[str, float | str] | None = None) -> str:
         """What is said after each change."""
-        at = {c.name: c.first for c in self.controls} | dict(chosen or {})
+        at = {c.name: c.value for c in self.controls} | dict(chosen or {})
         known = wired(chip(at["chip"]), *(self.meshes.options[at[a]] for a in "xy"))
         return SENTENCE.format(**(at | self.said(chosen))) + ("" if known else UNWIRED.format(**at))
 

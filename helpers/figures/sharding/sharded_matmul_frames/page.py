@@ -207,19 +207,26 @@ HINT = "Choose how <em>A</em> and <em>B</em> lie and how <em>C</em> is to lie; p
 class PlanWalker(PlanExplorer):
     """A live figure: plans priced, the best of them listed, the picked one's steps shown frame by frame."""
 
-    runners = ("sizes.js", "play.js", "sharded_matmul_costs.js", "sharded_matmul_frames.js", "figure_controls.js")
+    runners = (
+        "grids.js",
+        "settings.js",
+        "play.js",
+        "sharded_matmul_costs.js",
+        "sharded_matmul_frames.js",
+        "figure_controls.js",
+    )
     say = "{chip}, X = {x}, Y = {y}: plan {rank} of {count} is bound by {bound}, between {lower} and {upper}."
 
     def ranked(self, chosen: Mapping[str, float | str] | None = None) -> tuple[list[Plan], dict[str, Axis], Chip]:
         """All plans, the cheapest first, and what they run on."""
         at = self._at(chosen)
-        sizes = {d: round(2 ** at[d]) for d in "IJK"}
+        sizes = {d: at[d] for d in "IJK"}
         mesh, c = self.meshes.mesh(at["x"], at["y"]), chip(at["chip"])
         every = sorted(plans(at["a"], at["b"], at["c"], sizes, mesh), key=lambda p: order(p.time(c)))
         return every, {a: self.meshes.options[at[a.lower()]] for a in "XY"}, c
 
     def _at(self, chosen):
-        return {c.name: c.first for c in self.controls} | {"plan": 0, "step": 0} | dict(chosen or {})
+        return {c.name: c.value for c in self.controls} | {"plan": 0, "step": 0} | dict(chosen or {})
 
     def picked(self, chosen=None) -> tuple[Plan, int]:
         """The plan that is shown, and its place in the list."""

@@ -1,6 +1,5 @@
 // The best layout of a setting, found by candidates.js. figure_controls.js calls what this hands out.
-window.liveLayouts = ({ layouts: t, controls, results }, { F, rank }, box, { text, whole, fill }) => {
-  const fields = box.querySelector("form").elements;
+window.liveLayouts = ({ layouts: t, results }, { F, rank }, box, { text, whole, fill }) => {
   const bars = [...box.querySelectorAll("[data-bar]")], cells = [...box.querySelectorAll("[data-say]")];
   const { meshes, pricing, search, longest, layout } = window.liveMeshes(t, F, rank);
 
@@ -26,7 +25,6 @@ window.liveLayouts = ({ layouts: t, controls, results }, { F, rank }, box, { tex
   }
 
   return {
-    size: c => 2 ** fields[c.name].value,
     find(args, said) {
       const model = t.models[said.model], chip = t.chips[said.chip], { n, tokens, T } = args, place = chip.places[Math.log2(n)];
       const policies = said.keep === t.any ? t.kept.map((_, p) => p) : [t.kept.indexOf(said.keep)];
@@ -50,14 +48,5 @@ window.liveLayouts = ({ layouts: t, controls, results }, { F, rank }, box, { tex
       }
       return values;
     },
-    // A link has numbers of chips and tokens, not places on a slider.
-    link(asked) {
-      for (const c of controls) {
-        const value = asked.get(c.name) ?? "", place = Math.log2(value);
-        if (c.options ? Object.hasOwn(c.options, value) : Number.isInteger(place) && place >= fields[c.name].min && place <= fields[c.name].max)
-          fields[c.name].value = c.options ? value : place;
-      }
-    },
-    query: () => controls.map(c => [c.name, c.options ? fields[c.name].value : 2 ** fields[c.name].value]),
   };
 };

@@ -20,7 +20,7 @@ from helpers.costs.training.layout_search import KEPT
 from helpers.costs.training.training_step import Step, step
 from helpers.costs.transformers.public_models import model
 from helpers.figures.transformers.decoder_sizes.decoder import structure
-from helpers.live.controls import Choice, Slider, control_data, control_html, head_html
+from helpers.live.controls import Choice, Size, control_data, control_html, head_html, powers
 from helpers.live.tables import Result
 from helpers.live.words import counted, reading
 
@@ -126,6 +126,10 @@ class Found:
     fitting: int = 0
 
 
+def _power(name: str, label: str, value: int, low: int, high: int) -> Size:
+    return Size(name, label, value, 2**low, 2**high, steps=powers(low, high))
+
+
 @dataclass(frozen=True)
 class LayoutFinder:
     """A live figure: a model, chips, a batch, and the best layout.
@@ -142,17 +146,17 @@ class LayoutFinder:
     n: tuple[int, int]  # least and most of the sliders, as powers of two: chips, tokens, T
     tokens: tuple[int, int]
     T: tuple[int, int]
-    runners = ("candidates.js", "layout_search.js", "figure_controls.js")
+    runners = ("grids.js", "settings.js", "candidates.js", "layout_search.js", "figure_controls.js")
 
     @cached_property
-    def controls(self) -> tuple[Choice | Slider, ...]:
+    def controls(self) -> tuple[Choice | Size, ...]:
         keep = {ANY: {}} | {policy: {} for policy in KEPT}
         return (
             Choice("model", "Model", self.first["model"], {name: {} for name in self.models}),
             Choice("chip", "Chip", self.first["chip"], {label: {} for label in self.chips.values()}),
-            Slider("n", "Chips", self.first["n"], *self.n, step=1),
-            Slider("tokens", "Tokens a step", self.first["tokens"], *self.tokens, step=1),
-            Slider("T", "T, context", self.first["T"], *self.T, step=1),
+            _power("n", "Chips", self.first["n"], *self.n),
+            _power("tokens", "Tokens a step", self.first["tokens"], *self.tokens),
+            _power("T", "T, context", self.first["T"], *self.T),
             Choice("keep", "Keep for backward", self.first["keep"], keep),
         )
 

@@ -192,5 +192,5 @@ def test_a_chip_and_a_model_set_their_own_sizes_alone(page, figure, address):
     follow(page, f"{address}#live-attention?model=gpt-oss-120b&N=24&S=5000&chip=H100&R=7")
     page.get_by_label("Chip", exact=True).select_option("A100")
     page.keyboard.press("Tab")
-    assert link(page).endswith("&S=5000&N=24")
+    assert link(page).endswith("&S=5000&B=1&N=24&b=256")
     assert status(page) == figure.told({"model": "gpt-oss-120b", "N": 24, "S": 5000, "chip": "A100"})

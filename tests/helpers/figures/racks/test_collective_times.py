@@ -160,7 +160,7 @@ def test_an_impossible_setting_says_what_would_do(page):
 def test_a_link_has_a_size_only_if_it_is_ones_own(page, figure, address):
     page.get_by_label("Hosts, racks or slices", exact=True).press("ArrowLeft")
     page.keyboard.press("Tab")
-    assert link(page).endswith("%28DP%29&m=12")
+    assert link(page).endswith("%28DP%29&m=12&b=2048")
     follow(page, f"{address}{FIGURE}?model=toString&m=7&V=1000000&b=100")
     assert strays(page) == "model = toString, m = 7"
     check(page, figure, {"V": 1000000, "b": 100})

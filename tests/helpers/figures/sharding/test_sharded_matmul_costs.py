@@ -4,20 +4,15 @@ import math
 import random
 
 from helpers.figures.sharding.sharded_matmul_costs.plans import step_time
-from tests.helpers.figures.standalone import follow, link, strays
+from tests.helpers.figures.standalone import SET, follow, link, strays
 from tests.tiers import repeats
 
 NAME = "sharded-matmul"
-SET = """chosen => {
-    const form = document.querySelector("form");
-    for (const [name, value] of Object.entries(chosen)) form.elements[name].value = value;
-    form.dispatchEvent(new Event("input"));
-}"""
 NUMBERS = """cases => cases.map(chosen => {
     const [data, compute] = window.liveFigures[0], box = document.getElementById(data.id), said = {}, args = {};
     for (const c of data.controls)
         if (c.options) Object.assign(args, c.options[chosen[c.name]]);
-        else args[c.name] = 2 ** chosen[c.name];
+        else args[c.name] = chosen[c.name];
     const best = window.livePlans(data, compute, box, { ...window.liveWords, text: String })(args, said);
     const { math, memory, links, lower, upper, bound, peak, fits, steps } = best;
     return { math, memory, links, lower, upper, bound, peak, fits, steps, count: said.count };
@@ -27,10 +22,7 @@ NUMBERS = """cases => cases.map(chosen => {
 def draw(figure, seed: int) -> dict:
     """Some setting of all controls."""
     r = random.Random(seed)
-    return {
-        c.name: r.choice(list(c.options)) if hasattr(c, "options") else r.randint(c.low, c.high)
-        for c in figure.controls
-    }
+    return {c.name: r.choice(list(c.options)) if hasattr(c, "options") else r.choice(c.grid) for c in figure.controls}
 
 
 def shown(page) -> tuple[dict, list]:
@@ -86,9 +78,10 @@ def test_the_keyboard_moves_it_and_a_setting_can_be_linked_to(page, figure):
     page.keyboard.press("ArrowLeft")
     page.keyboard.press("Tab")
     at = page.evaluate("Object.fromEntries(new FormData(document.querySelector('form')))")
-    chosen = {k: int(v) if k in "IJK" else v for k, v in at.items()}
+    grids = {c.name: c.grid for c in figure.controls if hasattr(c, "grid")}
+    chosen = {k: grids[k][int(v)] if k in grids else v for k, v in at.items()}
     assert shown(page) == expected(figure, chosen)
     address = link(page).split("#")[0]
     follow(page, f"{address}#live-{figure.name}?J=512&chip=v5p&a=nonsense")
     assert strays(page) == "a = nonsense"
-    assert shown(page) == expected(figure, {"J": 9, "chip": "v5p"})
+    assert shown(page) == expected(figure, {"J": 512, "chip": "v5p"})

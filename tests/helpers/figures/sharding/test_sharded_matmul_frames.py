@@ -7,8 +7,8 @@ import pytest
 from helpers.costs.sharding import collective_steps
 from helpers.costs.sharding.sharded_array import Axis
 from helpers.figures.sharding.sharded_matmul_frames.page import NOTHING, RANKED, walk
-from tests.helpers.figures.sharding.test_sharded_matmul_costs import NUMBERS, SET, draw
-from tests.helpers.figures.standalone import follow, link, strays
+from tests.helpers.figures.sharding.test_sharded_matmul_costs import NUMBERS, draw
+from tests.helpers.figures.standalone import SET, follow, link, strays
 from tests.tiers import repeats
 
 NAME = "explorer"

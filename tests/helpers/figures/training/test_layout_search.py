@@ -14,16 +14,11 @@ from helpers.costs.training.layout_search import KEPT
 from helpers.costs.transformers.public_models import model
 from helpers.figures.training.layout_search.candidates import PARTS, TIMES, divide, row
 from helpers.figures.training.layout_search.page import ANY, NAMES, TEXTS
-from tests.helpers.figures.standalone import check, follow, link, shown, status, strays
+from tests.helpers.figures.standalone import SET, check, follow, link, shown, status, strays
 from tests.tiers import repeats
 
 NAME = "layout"
 FIGURE = f"#live-{NAME}"
-SET = """chosen => {
-    const fields = document.querySelector("form").elements;
-    for (const [name, value] of Object.entries(chosen)) fields[name].value = typeof value === "number" ? Math.log2(value) : value;
-    fields.model.dispatchEvent(new Event("input", { bubbles: true }));
-}"""
 NUMBERS = """cases => {
     const [data, functions] = window.liveFigures[0], box = document.getElementById(data.id);
     const own = window.liveLayouts(data, functions, box, { ...window.liveWords, text: String });

@@ -70,7 +70,9 @@ def test_a_link_has_what_was_moved(page, figure, address):
     page.get_by_label("Keep for backward").select_option("everything")
     page.keyboard.press("Tab")
     linked = link(page)
-    assert linked.endswith("#live-decoder?start=deepseek-v3&L=64&keep=everything&precision=bf16%2C+moments+in+f32")
+    assert linked.endswith(
+        "#live-decoder?start=deepseek-v3&L=64&T=8192&B=1&keep=everything&precision=bf16%2C+moments+in+f32"
+    )
     follow(page, f"{address}#live-decoder?D=1000&K=0&N=many&FE=128&start=gpt-2&T=4.5&B=3&keep=nonsense")
     assert strays(page) == "K = 0, N = many, FE = 128, T = 4.5, keep = nonsense"
     assert status(page) == figure.told({"start": "gpt-2", "D": 1000, "B": 3})
