@@ -288,7 +288,8 @@ def reading(c: Config, kind: LayerKind, deployment: Deployment, b: Batch) -> Rea
     for x, made in zip(mixer.scores(kind.window, absorbed=True), mixer.scores(kind.window)):
         reach = lambda S, x=x: (S if x.most is None else minimum(S, x.most)) / x.every  # noqa: E731
         causal = b.prompts * (pairs(seen, seen, x.most) - pairs(b.done, b.done, x.most)) / x.every
-        heads = ceil(x.heads / deployment.tp) if x.result else x.heads  # each device has all of an indexer
+        indexes = plain(x.result) and not x.result
+        heads = x.heads if indexes else ceil(x.heads / deployment.tp)  # each device has all of an indexer
         cached = cached + x.cached * deployment.cache_share(x.K) * (b.decode * reach(b.keys) + prompts * reach(seen))
         decode = decode + 2 * (x.query + x.result) * heads * b.decode * b.tokens * reach(b.keys)
         prefill = prefill + 2 * (made.query + made.result) * heads * causal
