@@ -1,7 +1,7 @@
 """A cost function, traced by JAX and written out as JavaScript; the controls around it on a page.
 
 `jaxpr_to_javascript` writes each primitive as a line, `inlining`, `renaming` and `stages` make the text small. `figure` is a figure
-as data, with `controls`, `tables`, `drawings` and `words`. `settings.js` reads a page's controls, `grids.js` their sliders, and
+as data, with `controls`, `tables`, `drawings`, `curves` and `words`. `settings.js` reads a page's controls, `grids.js` their sliders, and
 `figure_controls.js` shows what they ask for. Nothing here knows a figure.
 May import: helpers.show.
 Tests: tests/helpers/live.
