@@ -6,6 +6,10 @@ Each run has the layout that it is said to have had, and a step's seconds, from 
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from helpers.costs.inference.serving_constants import ENGINES
+from helpers.costs.inference.serving_estimate import Server, loaded, tokens_per_second
+from helpers.costs.inference.serving_operations import Deployment
+from helpers.costs.rooflines.chips import chip
 from helpers.costs.rooflines.hardware import Slice
 from helpers.costs.training.layout import BF16, Bytes, Layout
 from helpers.costs.training.layout_search import search
@@ -17,6 +21,14 @@ from helpers.costs.transformers.parameters_and_flops import flops
 from helpers.costs.transformers.public_models import model
 from helpers.plan.ask import room
 from helpers.plan.train import typed
+
+SERVED = {
+    "throughput": "tokens/s at full load",
+    "first": "first token, DeepSeek-R1 on one host",
+    "gap": "token, tp over two hosts",
+    "request": "whole request on MI300X",
+}
+"""What each kind of served load is called."""
 
 
 @dataclass(frozen=True)
@@ -117,3 +129,18 @@ def _run(
 
 def _config(of: str | dict) -> Config:
     return model(of) if isinstance(of, str) else Config(**of)
+
+
+def served(data: dict) -> dict[str, list[float]]:
+    """Estimate over measured of each load of `book/data/serving_unseen.json`, by what was measured; tokens/s are of one chip."""
+    out: dict[str, list[float]] = {}
+    for r in data["rows"]:
+        s = Server(model(r["model"]), chip(r["chip"]), Deployment(**r["at"]), ENGINES[r["engine"]])
+        load = r["prompt"], r["answer"], r["users"]
+        seen, kind = loaded(s, *load), r["kind"]
+        estimates = {"first": seen.first.mid, "gap": seen.gap.mid, "request": seen.request}
+        said = tokens_per_second(s, *load) / s.deployment.chips if kind == "throughput" else estimates[kind]
+        parts = {"throughput": ", mixtures" if s.config.moe else ", dense"}
+        name = SERVED[kind] + parts.get(kind, "")
+        out.setdefault(name, []).append(said / r["measured"])
+    return out

@@ -1,6 +1,7 @@
 """Public runs: what their sources publish agrees with itself, and what is said of them holds."""
 
 import json
+import statistics
 
 import pytest
 
@@ -43,3 +44,24 @@ def test_days_are_tokens_over_the_pace():
     assert r.days(r.seconds) == pytest.approx(14.8 * 180e3 / 24 / 2048, rel=1e-3)  # of its Table 1
     assert r.days_published == pytest.approx(2.664e6 / 24 / 2048)
     assert parameters(RUNS["GPT of 1 trillion in Megatron"].config).total == pytest.approx(1.008e12, rel=0.005)
+
+
+UNSEEN = json.loads((ROOT / "book/data/serving_unseen.json").read_text("utf-8"))
+
+
+def test_served_loads_that_no_fit_has_seen_are_in_no_fit():
+    fitted = json.loads((ROOT / "book/data/serving.json").read_text("utf-8"))
+    assert not {r["id"] for r in UNSEEN["rows"]} & {r["id"] for r in fitted["rows"]}
+    assert not set(UNSEEN["sources"]) & set(fitted["sources"])
+    assert {r["source"] for r in UNSEEN["rows"]} == set(UNSEEN["sources"]) and all(
+        r["measured"] > 0 for r in UNSEEN["rows"]
+    )
+
+
+def test_errors_on_served_loads_that_no_fit_has_seen():
+    """Medians as the page tells them, and no more: dense models and sums over hosts are close, first tokens and one card are not."""
+    ratios = public_runs.served(UNSEEN)
+    errors = {name: statistics.median(abs(x - 1) for x in some) for name, some in ratios.items()}
+    assert statistics.median(abs(x - 1) for name, some in ratios.items() if "full load" in name for x in some) < 0.1
+    assert errors["tokens/s at full load, dense"] < 0.05 and errors["token, tp over two hosts"] < 0.2
+    assert errors["first token, DeepSeek-R1 on one host"] < 0.4 and errors["whole request on MI300X"] < 0.4
