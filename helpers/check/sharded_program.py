@@ -86,6 +86,10 @@ class Program(SendingRules):
         parts = (
             f"arguments {show.bytes(args)}, result {show.bytes(out)}, the largest array on the way {show.bytes(made)}"
         )
+        s, cut = self.setting, zip(self.setting.arrays(self.setting.sizes), self.setting.ins)
+        blocks = [(_bytes(s.local(a, spec)), jax.tree.leaves(tuple(meshes.spec(spec)))) for a, spec in cut]
+        if whole := [x for size, axes in blocks for x in axes if x and size * s.mesh.shape[x] == made > size]:
+            parts += f", as much as an argument whole along {whole[0]}"
         return f"{show.bytes(args + max(out, made))} per device, the limit is {show.bytes(limit)} ({parts})."
 
     @statement
