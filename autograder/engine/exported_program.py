@@ -3,8 +3,10 @@
 In a check it stands for the `jax.export.Exported` that it was.
 """
 
+import itertools
 import socket
 from collections.abc import Callable
+from functools import cached_property
 
 import jax
 import numpy as np
@@ -29,6 +31,7 @@ class Readers:
 
     def __init__(self, control: socket.socket):
         self.control, self.reader = control, None
+        self.numbers = itertools.count()  # of programs, also of those that another reader had
 
     def ask(self, **request) -> dict:
         """The reply of `program_reader`; `Unread` if the program cannot be read."""
@@ -65,15 +68,19 @@ class Imported:
 
     def __init__(self, blob, link, whole: Callable[[], object] | None = None, asked: dict | None = None):
         self.link, self.whole = link, whole
-        self.read = link.readers.ask(op="read", program=blob, asked=asked)
+        self.number = next(link.readers.numbers)
+        self.read = self._ask("read", program=blob, asked=asked)
         self.nr_devices, self.out_avals = self.read["devices"], self.read["results"]
-        self.blocks = restored(self.read["blocks"]) if "blocks" in self.read else None
 
-    @property
+    def _ask(self, op: str, **more) -> dict:
+        return self.link.readers.ask(op=op, number=self.number, **more)
+
+    @cached_property
     def functions(self) -> dict[str, Block]:
-        if self.blocks is None:
-            raise Unsupported(str(self.read["unsupported"]))
-        return self.blocks
+        found = self._ask("blocks")
+        if "unsupported" in found:
+            raise Unsupported(str(found["unsupported"]))
+        return restored(found["blocks"])
 
     def told(self, sizes: dict[str, int]):
         """What it sends, holds and makes on a mesh of these sizes, as `trace` tells it of a program that is here."""
@@ -83,7 +90,7 @@ class Imported:
 
     def permutes_before_products(self) -> list[int]:
         """For each product, how many permutes it waits for."""
-        return self.link.readers.ask(op="waits", number=self.read["number"])["waits"]
+        return self._ask("waits")["waits"]
 
     def run(self, arrays: list[jax.Array], sharding: jax.NamedSharding) -> jax.Array:
         """Its one result for whole arguments, held by the devices of a mesh as `sharding` says."""
@@ -94,8 +101,7 @@ class Imported:
             if any(not self._is_block(h, sharding) for h in held):
                 raise Unsupported("a check cannot look into a program with such a result")
         except Unsupported:
-            asked = dict(op="run", number=self.read["number"], whole=self.whole(), arrays=whole)
-            held = self.link.readers.ask(**asked)["held"]
+            held = self._ask("run", whole=self.whole(), arrays=whole)["held"]
             if len(held) != sharding.mesh.size or any(not self._is_block(h, sharding) for h in held):
                 raise Unread("the program's result is none of the arrays that it says") from None
         except MemoryError:  # the arguments are small

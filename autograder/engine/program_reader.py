@@ -47,7 +47,7 @@ class Reader:
     """The programs of one submission, by number."""
 
     def __init__(self):
-        self.held = []
+        self.held = {}
 
     def reply(self, request: dict) -> dict:
         """What a request gives, or the sentence why it gives nothing."""
@@ -59,23 +59,26 @@ class Reader:
         except Exception as e:
             return {"refused": f"the program cannot be read ({type(e).__name__})"}
 
-    def read(self, program: bytes, asked: dict | None) -> dict:
-        """A program as plain data.
+    def read(self, number: int, program: bytes, asked: dict | None) -> dict:
+        """What a program takes, makes and sends; its number stays its own, for what is asked of it later.
 
-        asked  axes, ins, out and args, if it has to be one function on all devices of a mesh; then also what it sends
+        asked  axes, ins, out and args, if it has to be one function on all devices of a mesh; else nobody counts what it sends
         """
         module = _read(program, ir.Module.parse)
         devices = _devices(module)
-        found = {"number": len(self.held), "devices": devices, "results": _results(module)}
-        try:
-            found["blocks"] = plain_program.written(functions(module))
-        except Unsupported as e:
-            found["unsupported"] = str(e)
+        found = {"devices": devices, "results": _results(module)}
         if asked:
             one_function_rule.must_be_cut(module, **asked)
             found["told"] = said_by(module, devices, asked["axes"])
-        self.held.append((module, asked))
+        self.held[number] = module, asked
         return found
+
+    def blocks(self, number: int) -> dict:
+        """A program as plain data: half of them, the large ones, are only counted."""
+        try:
+            return {"blocks": plain_program.written(functions(self.held[number][0]))}
+        except Unsupported as e:
+            return {"unsupported": str(e)}
 
     def waits(self, number: int) -> dict:
         """For each product of a program, how many permutes it waits for."""
@@ -122,7 +125,9 @@ def warm() -> None:
     program = io.BytesIO()
     with CONTEXT:
         ir.Module.parse(f"module @warm attributes {counted} {{ {text} }}").operation.write_bytecode(program)
-        Reader().read(program.getvalue(), None)
+        reader = Reader()
+        reader.read(0, program.getvalue(), None)
+        reader.blocks(0)
 
 
 def _read(blob, parse: Callable, begins: bytes = BYTECODE):

@@ -12,8 +12,10 @@ Kinds, shapes, types and orders of axes are kept, bf16 and 4-bit types too. pbro
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import inf, prod
+from operator import itemgetter
+from typing import NamedTuple
 
 import numpy as np
 from jax._src.interpreters.mlir import make_ir_context  # there is no public way to a context that knows JAX's dialects
@@ -65,18 +67,21 @@ def device_program(exported, mesh) -> DeviceProgram:
         return exported.told(sizes)
     with opened(exported) as module:
         reader = _Reader(module, sizes)
-        visits = list(reader.visits())
-        every = list(reader.visits(lambda branches, _: branches)) if any("cond" in v.path for v in visits) else visits
-        results = [r for v in every if v.manual for r in v.op.results]
-        results.sort(key=lambda r: owner(r).name == "stablehlo.constant")
+        every = longest = visits = list(reader.visits())
+        if any("cond" in v.path for v in visits):
+            every, longest = list(reader.visits(lambda branches, _: branches)), reader.visits(reader.longest)
+        made = [
+            (v.op.name == "stablehlo.constant", *reader.array(r.type)) for v in every if v.manual for r in v.op.results
+        ]
+        made.sort(key=itemgetter(0))
         permutes = [v.op for v in visits if v.op.name == "stablehlo.collective_permute"]
         rings = tuple(sizes.values())
         return DeviceProgram(
             sent=reader.sent(visits),
             far=max((hops(np.array(op.attributes["source_target_pairs"]), rings) for op in permutes), default=0),
-            made=[(shape(r.type), _dtype(r.type)) for r in results if _nbytes(r.type) and shape(r.type)],
-            largest=max((_nbytes(r.type) for r in results), default=0),
-            flops=None if (total := _flops(reader.visits(reader.longest))) == inf else total,
+            made=[(dims, dtype) for _, dims, dtype, size in made if size and dims],
+            largest=max((size for *_, size in made), default=0),
+            flops=None if (total := _flops(longest)) == inf else total,
         )
 
 
@@ -168,8 +173,7 @@ def axis_sizes(mesh) -> dict[str, int]:
     return dict(mesh.shape if hasattr(mesh, "axis_names") else mesh.sizes)
 
 
-@dataclass(frozen=True)
-class _At:
+class _At(NamedTuple):
     """An operation, how often the loops around it run it, what stands around it, and whether shapes are local."""
 
     op: object = None
@@ -178,7 +182,7 @@ class _At:
     manual: bool = False
 
     def inside(self, label: str, loops: int = 1) -> "_At":
-        return replace(self, loops=self.loops * loops, path=(*self.path, label))
+        return self._replace(loops=self.loops * loops, path=(*self.path, label))
 
 
 class _Reader:
@@ -191,6 +195,17 @@ class _Reader:
         self.sizes = sizes
         self.functions = functions(module)
         self.doubts: dict[str, int] = {}
+        self.arrays: dict[ir.Type, tuple[tuple[int, ...], str, int]] = {}
+
+    def array(self, kind) -> tuple[tuple[int, ...], str, int]:
+        """Shape, type and bytes of what has this type, which many in a program have; no bytes for a token."""
+        if kind not in self.arrays:
+            try:
+                dims, dtype = shape(kind), _dtype(kind)
+                self.arrays[kind] = dims, dtype, array_bytes(dtype, dims)
+            except (TypeError, ValueError):
+                self.arrays[kind] = (), "", 0
+        return self.arrays[kind]
 
     def visits(self, choose: Callable | None = None) -> Iterator[_At]:
         """choose: (branches of a cond, where it stands) -> those to visit; without it, the one that sends most"""
@@ -223,10 +238,10 @@ class _Reader:
             elif op.name in CALLS:
                 yield from self._block(self.functions[callee(op)], around.inside(callee(op)), choose)
             elif op.name == "sdy.manual_computation":
-                inside = replace(around.inside("shard_map"), manual=True)
+                inside = around.inside("shard_map")._replace(manual=True)
                 yield from self._block(op.regions[0].blocks[0], inside, choose)
             else:
-                yield replace(around, op=op)
+                yield around._replace(op=op)
 
     def busiest(self, branches: list, around: _At) -> list:
         """The branch that sends most; the first of equals."""
@@ -267,14 +282,6 @@ def _dtype(t) -> str:
     return {"complex<f32>": "complex64", "complex<f64>": "complex128"}.get(name, name)
 
 
-def _nbytes(t) -> int:
-    """Bytes of a tensor; 0 for a token."""
-    try:
-        return array_bytes(_dtype(t), shape(t))
-    except (TypeError, ValueError):
-        return 0
-
-
 # -- what stands in a block
 
 
@@ -282,11 +289,15 @@ def needed(block) -> list:
     """The operations of one block whose results reach its end or that have an effect."""
     live, kept = set(), []
     for op in reversed([o.operation for o in block]):
-        effect = "has_side_effect" in op.attributes and bool(op.attributes["has_side_effect"].value)
-        if not len(op.results) or effect or any(r in live for r in op.results):
+        results = op.results
+        if not len(results) or any(r in live for r in results) or _has_effect(op):
             kept.append(op)
-            live.update(operands(op))
+            live.update(operands(op) if len(op.regions) else op.operands)
     return kept[::-1]
+
+
+def _has_effect(op) -> bool:
+    return "has_side_effect" in op.attributes and bool(op.attributes["has_side_effect"].value)
 
 
 def operands(op) -> Iterator:
