@@ -161,7 +161,7 @@ def _near(got, expected, rtol: float) -> bool:
 
 def _same_number(got, expected, rtol, floor):
     try:
-        g, e = np.asarray(_plain(got)), np.asarray(expected)
+        g, e = np.asarray(_plain(got)), np.asarray(_plain(expected))
         if g.dtype == object or g.dtype.kind in "USb":
             raise TypeError
         g, e = (g, e) if "c" in g.dtype.kind + e.dtype.kind else (g.astype(float), e.astype(float))
@@ -215,8 +215,13 @@ def kind(x) -> str:
         (complex, "a complex number"), (Number, "a number"),
     )  # fmt: skip
     return next(
-        (n for t, n in names if isinstance(x, t)), "an array" if getattr(x, "ndim", 0) else f"a {type(x).__name__}"
+        (n for t, n in names if isinstance(x, t)),
+        "an array" if getattr(x, "ndim", 0) else with_article(type(x).__name__),
     )
+
+
+def with_article(name: str) -> str:
+    return f"{'an' if name[0] in 'aeioAEIOU' else 'a'} {name}"
 
 
 def shown(x) -> str:
@@ -237,4 +242,4 @@ def shown(x) -> str:
         open_, close = "[]" if isinstance(x, list) else "()"
         return open_ + ", ".join(map(shown, x)) + ("," if len(x) == 1 and open_ == "(" else "") + close
     text = getattr(x, "name", None) if type(x).__name__ in ("Chip", "Slice") else repr(x)
-    return text if text and len(text) <= 80 else f"a {type(x).__name__}"
+    return text if text and len(text) <= 80 else with_article(type(x).__name__)
