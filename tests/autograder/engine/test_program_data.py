@@ -157,12 +157,21 @@ BODIES = {
 }  # fmt: skip
 
 
+def with_reader(made: Readers) -> Readers:
+    """A thread of this process that reads programs, at the other end of a socket."""
+    made.reader, theirs = socket.socketpair()
+
+    def serve():
+        with theirs:
+            program_reader.serve(theirs, {})
+
+    threading.Thread(target=serve, daemon=True).start()
+    return made
+
+
 @functools.cache
 def readers() -> Readers:
-    """A thread of this process that reads programs, at the other end of a socket."""
-    made = Readers(None)
-    made.reader, theirs = socket.socketpair()
-    threading.Thread(target=program_reader.serve, args=(theirs, {}), daemon=True).start()
+    made = with_reader(Readers(None))
     atexit.register(made.end)
     return made
 
@@ -245,3 +254,16 @@ def test_a_program_without_end_is_stopped():
     )
     with pytest.raises(Endless):
         program.run(put, held)
+
+
+def test_a_program_is_never_taken_for_one_that_the_next_reader_has():
+    """Else whoever ends the reader in between is counted by one program and run by another."""
+    link, shapes = NoChild(), [jax.ShapeDtypeStruct((3,), jnp.float32)]
+    link.readers = with_reader(Readers(None))
+    counted = Imported(lowered(jax.jit(lambda x: x), shapes), link)
+    link.readers.end()
+    with_reader(link.readers)
+    Imported(lowered(jax.jit(lambda x: 2 * x), shapes), link)
+    with pytest.raises(ValueError, match="cannot be read"):
+        _ = counted.functions
+    link.readers.end()
