@@ -82,18 +82,13 @@ def available() -> Host:
 
 def _works(code: str) -> bool:
     """Whether a line works, in a process that it cannot be undone in."""
-    return (
-        _quiet(
-            [sys.executable, "-c", f"import sys; sys.path.insert(0, {str(PACKAGE)!r}); import linux_isolation; {code}"]
-        )
-        == 0
-    )
+    code = f"import sys; sys.path.insert(0, {str(PACKAGE)!r}); import linux_isolation; {code}"
+    return _quiet([sys.executable, "-c", code]) == 0
 
 
 def _quiet(command: list[str]) -> int:
-    return subprocess.run(
-        command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL
-    ).returncode
+    nothing = subprocess.DEVNULL
+    return subprocess.run(command, stdin=nothing, stdout=nothing, stderr=nothing).returncode
 
 
 def _cgroup() -> str:
