@@ -6,6 +6,7 @@ layer; FSDP sends the weights; data parallelism sends nothing, and every device 
 Source: Austin et al. 2025, Section 7.
 """
 
+from collections.abc import Callable
 from functools import partial, reduce
 
 import jax
@@ -13,22 +14,35 @@ import jax.numpy as jnp
 from jax import lax
 
 from helpers.costs.transformers.config import Config
-from helpers.kernels import operands
-from helpers.kernels.attention.softmax import Running, chunk, result, together
+from helpers.kernels.attention.softmax import Running, result, together
 from helpers.kernels.attention.tree_attention import packed, seen_of, unpacked
 from helpers.kernels.sharding.collectives import block
-from helpers.kernels.transformers.decoder_layers import mlp, product, rotate, short_vectors, weigh
+from helpers.kernels.transformers.decoder_layers import mlp, places, product, rotate, short_vectors
 
-from .sharded_decode_step import MIX_Y, MIX_YZ, Way, entries, look, put, turned
+from .sharded_decode_step import MIX_Y, MIX_YZ, Way, entries, keys_and_values, look, put, turned
 
 
-def attend_tensor(p, cache, y, positions, c: Config):
-    """Each device has some of the heads, with their cache: one AllReduce."""
-    q = turned(p, "W_Q", y, positions)  # Q[B, N_Y, H]
-    cache = put(cache, entries(p, y, positions), positions)  # K[B, S, K_Y, H], V[B, S, K_Y, H]
-    O = look(q, cache, positions)  # O[B, N_Y, H]
+def attend_whole(enter, p, cache, y, positions, c: Config, axes="Y"):
+    """Each device has some of the heads, with all that these look at: one AllReduce.
+
+    enter   `of_heads`, or `absorbed` for a cache of latent vectors
+    """
+    Q, new = enter(p, y, positions, c, axes)  # Q[B, N_Y, H]
+    cache = put(cache, new, positions)  # K[B, S, K_Y, H], V[B, S, K_Y, H]
+    return leave(p, look(Q, cache, positions), axes), cache  # of O[B, N_Y, H]
+
+
+def of_heads(p, y, positions, c: Config, axes, own: Callable = lambda a: a):
+    """Queries of the new tokens, and what the cache gets of those that are this device's `own`."""
+    return turned(p, "W_Q", y, positions), entries(p, own(y), own(positions))
+
+
+def leave(p, O, axes):
+    """What heads found, O[B, N_Y, H], as y[B, D]; latent vectors, O[B, N_Y, R], become values first."""
+    if "W_UV" in p:
+        O = jnp.einsum("bnr,rnh->bnh", O.astype(p["W_UV"].dtype), p["W_UV"])  # [B, N_Y, V]
     y = product(p, "W_O", "bnh,nhd->bd", O)  # y[B, D] {U_Y}
-    return lax.psum(y, "Y"), cache  # y[B, D]
+    return lax.psum(y, axes)  # y[B, D]
 
 
 def attend_data(p, cache, y, positions, c: Config):
@@ -73,7 +87,7 @@ OVER_X = (
 )  # fmt: skip
 WHOLE = tuple(how.replace("_X", "") for how in OVER_X)
 
-TENSOR = Way("TP", "x[B, D]", OVER_Y, "K[B, S, K_Y, H]", attend_tensor, MIX_Y)
+TENSOR = Way("TP", "x[B, D]", OVER_Y, "K[B, S, K_Y, H]", partial(attend_whole, of_heads), MIX_Y)
 FSDP = Way("FSDP", "x[B_X, D]", OVER_X, "K[B_X, S, K, H]", attend_fsdp, mix_fsdp)
 DATA = Way("DP", "x[B_X, D]", WHOLE, "K[B_X, S, K, H]", attend_data, mix_data)
 
@@ -91,19 +105,17 @@ DATA = Way("DP", "x[B_X, D]", WHOLE, "K[B_X, S, K, H]", attend_data, mix_data)
 # put right); Pope et al., "Efficiently Scaling Transformer Inference" (2022).
 
 
-def attend_by_heads(p, cache, X, positions, c: Config):
+def attend_by_batch(enter, p, cache, X, positions, c: Config, axes=("Y", "Z")):
     """The twelve steps; what is sent is in 4, 10 and 12."""
-    z, Z = lax.axis_index("Z"), lax.axis_size("Z")
-    rows, at_rows = (
-        block(a, z, Z, 0) for a in (X, positions)
-    )  # 1. X[B_Z, D]: its rows of X[B, D], which is whole here
-    cache = put(cache, entries(p, rows, at_rows), at_rows)  # 2. K[B_Z, S, K_Y, H], V[B_Z, S, K_Y, H]
-    Q = turned(p, "W_Q", X, positions)  # 3. Q[B, N_YZ, H]
+    own = lambda a: block(a, lax.axis_index("Z"), lax.axis_size("Z"), 0)  # noqa: E731
+    Q, new = enter(
+        p, X, positions, c, axes, own
+    )  # 1. its rows X[B_Z, D] of X[B, D], which is whole here. 3. Q[B, N_YZ, H]
+    cache = put(cache, new, own(positions))  # 2. K[B_Z, S, K_Y, H], V[B_Z, S, K_Y, H]
     Q = lax.all_to_all(Q, "Z", split_axis=0, concat_axis=1, tiled=True)  # 4. Q[B_Z, N_Y, H]
-    O = look(Q, cache, at_rows)  # 5 to 9. scores, softmax and O[B_Z, K_Y, M, H], which is O[B_Z, N_Y, H]
+    O = look(Q, cache, own(positions))  # 5 to 9. scores, softmax and O[B_Z, K_Y, M, H], which is O[B_Z, N_Y, H]
     O = lax.all_to_all(O, "Z", split_axis=1, concat_axis=0, tiled=True)  # 10. O[B, N_YZ, H]
-    X = product(p, "W_O", "bnh,nhd->bd", O)  # 11. X[B, D] {U_YZ}
-    return lax.psum(X, ("Y", "Z")), cache  # 12. X[B, D]
+    return leave(p, O, axes), cache  # 11 and 12. X[B, D] {U_YZ} -> X[B, D]
 
 
 WEIGHTS = (
@@ -112,7 +124,7 @@ WEIGHTS = (
 )  # fmt: skip
 """W_K and W_V are small: cut over Y only, and the same along Z."""
 
-HEADS = Way("heads and sequences", "x[B, D]", WEIGHTS, "K[B_Z, S, K_Y, H]", attend_by_heads, MIX_YZ)
+HEADS = Way("heads and sequences", "x[B, D]", WEIGHTS, "K[B_Z, S, K_Y, H]", partial(attend_by_batch, of_heads), MIX_YZ)
 
 
 # A cache cut over its S places, K[B, S_Z, K_Y, H]: for few and long sequences.
@@ -124,18 +136,16 @@ HEADS = Way("heads and sequences", "x[B, D]", WEIGHTS, "K[B_Z, S, K_Y, H]", atte
 # Source: Austin et al. 2025, Section 7; Dao et al., "Flash-Decoding for long-context inference" (2023).
 
 
-def attend_by_sequence(p, cache, X, positions, c: Config):
+def attend_by_sequence(enter, p, cache, X, positions, c: Config, axes=("Y", "Z")):
     """Attention with every query on every device along Z, each looking at its part of the places."""
-    start = lax.axis_index("Z") * cache["k"].shape[1]  # the place in its sequence of the first key here
-    cache = put(cache, entries(p, X, positions), positions - start)  # K[B, S_Z, K_Y, H]: only one of Z has that place
-
-    Q = turned(p, "W_Q", X, positions)  # Q[B, N_YZ, H]
+    start = lax.axis_index("Z") * places(cache)  # the place in its sequence of the first key here
+    Q, new = enter(p, X, positions, c, axes)  # Q[B, N_YZ, H]
+    cache = put(cache, new, positions - start)  # K[B, S_Z, K_Y, H]: only one of Z has that place
     Q = lax.all_gather(Q, "Z", axis=1, tiled=True)  # Q[B, N_Y, H]
-    there = jnp.arange(cache["k"].shape[1]) <= (positions - start)[:, None]  # [B, S_Z]: what lies behind is nobody's
-    seen = seen_of(Q, cache["k"], cache["v"], there)
+    there = jnp.arange(places(cache)) <= (positions - start)[:, None]  # [B, S_Z]: what lies behind is nobody's
+    seen = seen_of(Q, *keys_and_values(cache), there)
     O = exchanged(jax.tree.map(lambda a: a.reshape(*Q.shape[:2], *a.shape[3:]), seen))  # O[B, N_YZ, H]
-    y = product(p, "W_O", "bnh,nhd->bd", O.astype(X.dtype))  # [B, D] {U_YZ}
-    return lax.psum(y, ("Y", "Z")), cache  # [B, D]
+    return leave(p, O.astype(X.dtype), axes), cache
 
 
 def exchanged(r: Running):
@@ -144,7 +154,7 @@ def exchanged(r: Running):
     return result(reduce(together, map(unpacked, row)))  # O[B, N_YZ, H]
 
 
-SEQUENCE = Way("sequence", "x[B, D]", WEIGHTS, "K[B, S_Z, K_Y, H]", attend_by_sequence, MIX_YZ)
+SEQUENCE = Way("sequence", "x[B, D]", WEIGHTS, "K[B, S_Z, K_Y, H]", partial(attend_by_sequence, of_heads), MIX_YZ)
 
 
 # Latent attention (MLA), absorbed: heads are cut, and one latent vector serves them all.
@@ -162,12 +172,16 @@ SEQUENCE = Way("sequence", "x[B, D]", WEIGHTS, "K[B, S_Z, K_Y, H]", attend_by_se
 # Source: DeepSeek-AI, "DeepSeek-V2" (2024), Section 2.1; Pope et al., "Efficiently Scaling Transformer Inference" (2022) for cuts.
 
 
-def absorbed(p: dict, X, positions, c: Config, axes):
-    """Queries of the heads here in the latent space, Q[B, N_YZ, R + P], and what the cache gets of each token, latent[B, R], rope[B, P]."""
+def absorbed(p: dict, X, positions, c: Config, axes, own: Callable = lambda a: a):
+    """`of_heads` in the latent space: Q[B, N_YZ, R + P], and latent[B, R], rope[B, P] of each token.
+
+    Scores are divided by the root of R + P, as those of any heads, where a head's own width is meant: queries make up for that.
+    """
     turn = lambda a: rotate(a[None], positions)[0]  # noqa: E731
     q, latent, rope = short_vectors(p, X, turn, c, partial(columns, axes=axes))
     nope = jnp.einsum("bnh,rnh->bnr", q[..., : c.mla.nope], p["W_UK"])  # [B, N_YZ, R]
-    return jnp.concatenate([nope, q[..., c.mla.nope :]], -1), dict(latent=latent, rope=rope)
+    Q = jnp.concatenate([nope, q[..., c.mla.nope :]], -1)
+    return Q * (Q.shape[-1] / c.qk) ** 0.5, dict(latent=own(latent), rope=own(rope))
 
 
 def columns(parts: list, axes) -> list:
@@ -180,53 +194,6 @@ def columns(parts: list, axes) -> list:
     return [a.reshape(*rows, -1) for a in jnp.split(packed, ends, axis=-1)]
 
 
-def out_of_latent(p: dict, O, axes):
-    """O[B, N_YZ, R] -> y[B, D]: values of the heads here, W_O, and the sum over all heads."""
-    values = jnp.einsum("bnr,rnh->bnh", O.astype(p["W_UV"].dtype), p["W_UV"])  # [B, N_YZ, V]
-    return lax.psum(product(p, "W_O", "bnh,nhd->bd", values), axes)  # y[B, D] {U_YZ} -> [B, D]
-
-
-def look_latent(Q, cache: dict, positions, c: Config):
-    """Softmax-weighted latent vectors: Q[B, N, R + P] at the places up to positions[B] -> O[B, N, R]."""
-    seen = jnp.arange(cache["latent"].shape[1]) <= positions[:, None]  # [B, S]
-    latent, rope = (operands.blank(cache[name], seen) for name in ("latent", "rope"))
-    keys = jnp.concatenate([latent, rope], -1)  # [B, S, R + P]
-    scores = jnp.einsum("bnr,bsr->bns", Q, keys) / c.qk**0.5
-    return jnp.einsum("bns,bsr->bnr", weigh(scores, seen[:, None]), latent)
-
-
-def attend_latent(p, cache, X, positions, c: Config):
-    """Every device has the latent vectors of all sequences, and attends with its heads."""
-    Q, new = absorbed(p, X, positions, c, "Y")  # Q[B, N_Y, R + P]
-    cache = put(cache, new, positions)  # c[B, S, R]
-    return out_of_latent(p, look_latent(Q, cache, positions, c), "Y"), cache
-
-
-def attend_latent_batch(p, cache, X, positions, c: Config):
-    """Every device has the latent vectors of its own sequences, and attends for all heads of its Y."""
-    z, Z = lax.axis_index("Z"), lax.axis_size("Z")
-    Q, new = absorbed(p, X, positions, c, ("Y", "Z"))  # Q[B, N_YZ, R + P]
-    own, at_own = {name: block(a, z, Z, 0) for name, a in new.items()}, block(positions, z, Z, 0)
-    cache = put(cache, own, at_own)  # c[B_Z, S, R]
-    Q = lax.all_to_all(Q, "Z", split_axis=0, concat_axis=1, tiled=True)  # Q[B_Z, N_Y, R + P]
-    O = look_latent(Q, cache, at_own, c)  # O[B_Z, N_Y, R]
-    O = lax.all_to_all(O, "Z", split_axis=1, concat_axis=0, tiled=True)  # O[B, N_YZ, R]
-    return out_of_latent(p, O, ("Y", "Z")), cache
-
-
-def attend_latent_sequence(p, cache, X, positions, c: Config):
-    """Every device has some places of every sequence, and attends to them for all heads of its Y."""
-    places = cache["latent"].shape[1]
-    start = lax.axis_index("Z") * places  # the place in its sequence of the first vector here
-    Q, new = absorbed(p, X, positions, c, ("Y", "Z"))  # Q[B, N_YZ, R + P]
-    cache = put(cache, new, positions - start)  # c[B, S_Z, R]: only one of Z has that place
-    Q = lax.all_gather(Q, "Z", axis=1, tiled=True)  # Q[B, N_Y, R + P]
-    there = jnp.arange(places) <= (positions - start)[:, None]  # [B, S_Z]
-    latent, rope = (operands.blank(cache[name], there).astype(jnp.float32) for name in ("latent", "rope"))
-    seen = chunk(Q.astype(jnp.float32), jnp.concatenate([latent, rope], -1), latent, there[:, None], c.qk**-0.5)
-    return out_of_latent(p, exchanged(seen), ("Y", "Z")), cache  # of O[B, N_YZ, R]
-
-
 LATENT_OVER_Y = (
     "W_DQ[D, Q_Y]", "W_UQ[Q, N_Y, H]", "W_Q[D, N_Y, H]", "W_DKV[D, R_Y]", "W_KR[D, P_Y]", "W_UK[R, N_Y, H]", "W_UV[R, N_Y, H]",
     "W_O[N_Y, H, D]", "W_in[D, F_Y]", "W_gate[D, F_Y]", "W_out[F_Y, D]",
@@ -234,6 +201,10 @@ LATENT_OVER_Y = (
 LATENT_OVER_YZ = tuple(array.replace("_Y", "_YZ") for array in LATENT_OVER_Y)
 KEPT = ("latent", "rope")
 
-LATENT = Way("latent", "x[B, D]", LATENT_OVER_Y, "c[B, S, R]", attend_latent, MIX_Y, KEPT)
-LATENT_BATCH = Way("latent, sequences", "x[B, D]", LATENT_OVER_YZ, "c[B_Z, S, R]", attend_latent_batch, MIX_YZ, KEPT)
-LATENT_SEQUENCE = Way("latent, places", "x[B, D]", LATENT_OVER_YZ, "c[B, S_Z, R]", attend_latent_sequence, MIX_YZ, KEPT)
+LATENT = Way("latent", "x[B, D]", LATENT_OVER_Y, "c[B, S, R]", partial(attend_whole, absorbed), MIX_Y, KEPT)
+LATENT_BATCH = Way(
+    "latent, sequences", "x[B, D]", LATENT_OVER_YZ, "c[B_Z, S, R]", partial(attend_by_batch, absorbed), MIX_YZ, KEPT
+)
+LATENT_SEQUENCE = Way(
+    "latent, places", "x[B, D]", LATENT_OVER_YZ, "c[B, S_Z, R]", partial(attend_by_sequence, absorbed), MIX_YZ, KEPT
+)

@@ -164,9 +164,17 @@ def put(cache: dict, new: dict, positions) -> dict:
 
 def look(q, cache: dict, positions):
     """Softmax-weighted values: q[B, N, H] at the keys up to positions[B] -> [B, N, H], with M = N/K heads on each KV head."""
-    seen = jnp.arange(cache["k"].shape[1]) <= positions[:, None]  # [B, S]
-    k, v = (operands.blank(cache[name], seen) for name in "kv")
+    seen = jnp.arange(decoder_layers.places(cache)) <= positions[:, None]  # [B, S]
+    k, v = (operands.blank(a, seen) for a in keys_and_values(cache))
     return decoder_layers.look(q[:, None], k, v, seen[:, None])[:, 0]
+
+
+def keys_and_values(cache: dict):
+    """K[B, S, K, H] and V[B, S, K, H]; latent vectors are both, of one KV head: [B, S, 1, R + P] and [B, S, 1, R]."""
+    if "k" in cache:
+        return cache["k"], cache["v"]
+    latent, rope = cache["latent"], cache["rope"]
+    return jnp.concatenate([latent, rope], -1)[:, :, None], latent[:, :, None]
 
 
 def mix_over(axes, p: dict, y, c: Config):

@@ -104,11 +104,11 @@ def among(new: dict, positions, window: int | None):
 
 
 def look(q, k, v, mask, sinks=None):
-    """Softmax-weighted values: q[B, T, N, H] at k and v[B, S, K, H] -> [B, T, N, H]; `mask` and `sinks` as in `weigh`."""
+    """Softmax-weighted values: q[B, T, N, H] at k[B, S, K, H] and v[B, S, K, V] -> [B, T, N, V]; `mask` and `sinks` as in `weigh`."""
     B, T, N, H = q.shape
     q = q.reshape(B, T, k.shape[2], -1, H)  # query heads in groups, one group for each KV head
     scores = jnp.einsum("btkgh,bskh->bkgts", q, k) / H**0.5
-    return jnp.einsum("bkgts,bskh->btkgh", weigh(scores, mask, sinks), v).reshape(B, T, N, H)
+    return jnp.einsum("bkgts,bskh->btkgh", weigh(scores, mask, sinks), v).reshape(B, T, N, -1)
 
 
 def attention(
