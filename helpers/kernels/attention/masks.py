@@ -14,6 +14,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 
 from helpers.kernels import operands
 
@@ -148,11 +149,16 @@ class Plan:
         return out
 
     def sees(self, i, j, lengths=None):
-        """The mask of block (i, j), bool[rows, columns]; with lengths[B], the keys that each text has, bool[B, 1, 1, rows, columns]."""
-        at = i * self.rows + np.arange(self.rows)[:, None] + self.S - self.T
-        where = j * self.columns + np.arange(self.columns)[None, :]
-        seen = self.mask.sees(at, where) & (where < self.S)
-        return seen if lengths is None else seen & (where < lengths[:, None, None, None, None])
+        """The mask of block (i, j), bool[rows, columns], also inside of a kernel.
+
+        lengths  the keys that a text has; of B texts [B], for bool[B, 1, 1, rows, columns]
+        """
+        row, column = (lax.broadcasted_iota(jnp.int32, (self.rows, self.columns), axis) for axis in (0, 1))
+        where = j * self.columns + column
+        seen = self.mask.sees(i * self.rows + row + self.S - self.T, where) & (where < self.S)
+        if lengths is None:
+            return seen
+        return seen & (where < (lengths[:, None, None, None, None] if lengths.ndim else lengths))
 
 
 def plan(T: int, S: int, rows: int, columns: int, mask: Mask = FULL, skip: bool = True) -> Plan:

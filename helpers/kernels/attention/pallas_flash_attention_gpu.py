@@ -79,7 +79,7 @@ def forward(q, k, v, plan: Plan, tau: float, lengths, warps: int, stages: int, i
             keys, values = load(k_ref, H), load(v_ref, V)
             scores = tau * log2(np.e) * _dot(q, keys.T)
             if not whole:
-                scores = jnp.where(_sees(plan, i, j, length), scores, NEVER)
+                scores = jnp.where(plan.sees(i, j, length), scores, NEVER)
             new = jnp.maximum(M, scores.max(-1))
             weights, old = jnp.exp2(scores - finite(new)[:, None]), jnp.exp2(M - finite(new))
             O = old[:, None] * O + _dot(weights.astype(values.dtype), values)
@@ -127,13 +127,6 @@ def spans(i, plan: Plan, length):
     low = lax.div(jnp.maximum(first - rule.window + 1, 0), jnp.int32(plan.columns))
     sinks = jnp.minimum(_up(jnp.minimum(end, rule.sinks), plan.columns), low)
     return (0, sinks, False), (low, _up(near, plan.columns), False)
-
-
-def _sees(plan: Plan, i, j, length):
-    """The mask of block (i, j), bool[rows, columns]."""
-    row, column = (lax.broadcasted_iota(jnp.int32, (plan.rows, plan.columns), axis) for axis in (0, 1))
-    where = j * plan.columns + column
-    return plan.mask.sees(i * plan.rows + row + plan.S - plan.T, where) & (where < length)
 
 
 def _head(H: int):

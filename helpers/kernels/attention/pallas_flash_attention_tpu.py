@@ -11,6 +11,8 @@ Query head n reads KV head n // G by its index: nothing is repeated. On a TPU `r
 Source: Dao, "FlashAttention-2" (2023); the Pallas TPU documentation for grids, scratch arrays and scalar prefetch.
 """
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -95,12 +97,10 @@ def forward(q, k, v, plan: Plan, tau: float, lengths, interpret: bool):
             o_ref[0] = (O[...] / total[:, :1]).astype(o_ref.dtype)
             total_ref[0] = (finite(M[...]) + jnp.log(total)).T[:1]
 
-    keys, values = (_by_column(plan.columns, x.shape[-1], G) for x in (K, V))
-    line = pl.BlockSpec((1, 1, plan.rows), lambda h, s, I, J, *_: (h, 0, I[s]))
+    rows, keys, values, results, line = _specs(plan, H, V.shape[-1], G)
     out = jax.ShapeDtypeStruct((*Q.shape[:2], V.shape[-1]), q.dtype)
     out, total = _call(
-        kernel, (B * N, len(steps[0])), [_by_row(plan.rows, H), keys, values],
-        [_by_row(plan.rows, V.shape[-1]), line],
+        kernel, (B * N, len(steps[0])), [rows, keys, values], [results, line],
         [out, jax.ShapeDtypeStruct((B * N, 1, Q.shape[1]), jnp.float32)],
         [(plan.rows, LANES), (plan.rows, LANES), (plan.rows, V.shape[-1])], interpret,
     )(*steps, lengths, Q, K, V)  # fmt: skip
@@ -113,77 +113,52 @@ def backward(q, k, v, out, total, dout, plan: Plan, tau: float, lengths, interpr
     identity = jnp.sum(dout.astype(jnp.float32) * out.astype(jnp.float32), -1)[..., None]
     identity = _heads(identity, plan.rows).swapaxes(1, 2)  # [B·N, 1, T]
     given = _heads(q, plan.rows), _heads(k, plan.columns), _heads(v, plan.columns), _heads(dout, plan.rows)
-    args = plan, tau, N // K, interpret
-    dq = _dq(*given, total, identity, lengths, B, *args)
-    dk, dv = _dkv(*given, total, identity, lengths, B, *args)
+    make = partial(_gradients, given, total, identity, lengths, plan, tau, N // K, interpret)
+    (dq,), (dk, dv) = make(columns=False), make(columns=True)
     return _tokens(dq, B, plan.T), _tokens(dk, B, S), _tokens(dv, B, S)
 
 
 _flash = plain.with_gradient(forward, backward)
 
 
-def _dq(Q, K, V, dO, total, identity, lengths, B, plan, tau, G, interpret):
-    heads, H, steps = len(Q), Q.shape[-1], _steps(plan)
+def _gradients(given, total, identity, lengths, plan, tau, G, interpret, columns: bool) -> list:
+    """dK and dV down the columns, or dQ along the rows."""
+    (Q, K, V, _), steps = given, _steps(plan, G if columns else 1, columns)
+    made = [K, V] if columns else [Q]
+    heads = len(made[0]) // len(lengths)  # of a text
 
-    def kernel(I, J, _, edge, n, q_ref, k_ref, v_ref, do_ref, total_ref, identity_ref, dq_ref, dQ):
-        head, step = pl.program_id(0), pl.program_id(1)
-
-        @pl.when(edge[step] & 1 == 1)
-        def _():
-            dQ[...] = jnp.zeros(dQ.shape)
-
-        scores = _scores(q_ref[0], k_ref[0], plan, I[step], J[step], n[head // (heads // B)], tau)
-        _, ds = _weights(scores, do_ref[0], v_ref[0], total_ref[0], identity_ref[0], tau)
-        dQ[...] += _dot(ds.astype(k_ref.dtype), k_ref[0], 1, 0)
-
-        @pl.when(edge[step] & 2 == 2)
-        def _():
-            dq_ref[0] = dQ[...].astype(dq_ref.dtype)
-
-    rows, gradients = _by_row(plan.rows, H), _by_row(plan.rows, V.shape[-1])
-    line = pl.BlockSpec((1, 1, plan.rows), lambda h, s, I, J, *_: (h, 0, I[s]))
-    keys, values = (_by_column(plan.columns, x.shape[-1], G) for x in (K, V))
-    ins = [rows, keys, values, gradients, line, line]
-    return _call(kernel, (heads, len(steps[0])), ins, [rows], [Q], [(plan.rows, H)], interpret)(
-        *steps, lengths, Q, K, V, dO, total, identity)[0]  # fmt: skip
-
-
-def _dkv(Q, K, V, dO, total, identity, lengths, B, plan, tau, G, interpret):
-    heads, H, steps = len(K), K.shape[-1], _steps(plan, G, columns=True)
-
-    def kernel(I, J, _, edge, n, q_ref, k_ref, v_ref, do_ref, total_ref, identity_ref, dk_ref, dv_ref, dK, dV):
-        head, step = pl.program_id(0), pl.program_id(1)
+    def kernel(I, J, _, edge, n, q_ref, k_ref, v_ref, do_ref, total_ref, identity_ref, *refs):
+        outs, sums, step = refs[: len(made)], refs[len(made) :], pl.program_id(1)
 
         @pl.when(edge[step] & 1 == 1)
         def _():
-            dK[...], dV[...] = jnp.zeros(dK.shape), jnp.zeros(dV.shape)
+            for mine in sums:
+                mine[...] = jnp.zeros(mine.shape)
 
-        scores = _scores(q_ref[0], k_ref[0], plan, I[step], J[step], n[head // (heads // B)], tau)
+        scores = _scores(q_ref[0], k_ref[0], plan, I[step], J[step], n[pl.program_id(0) // heads], tau)
         P, ds = _weights(scores, do_ref[0], v_ref[0], total_ref[0], identity_ref[0], tau)
-        dV[...] += _dot(P.astype(do_ref.dtype), do_ref[0], 0, 0)
-        dK[...] += _dot(ds.astype(q_ref.dtype), q_ref[0], 0, 0)
+        if columns:
+            sums[0][...] += _dot(ds.astype(q_ref.dtype), q_ref[0], 0, 0)
+            sums[1][...] += _dot(P.astype(do_ref.dtype), do_ref[0], 0, 0)
+        else:
+            sums[0][...] += _dot(ds.astype(k_ref.dtype), k_ref[0], 1, 0)
 
         @pl.when(edge[step] & 2 == 2)
         def _():
-            dk_ref[0], dv_ref[0] = dK[...].astype(dk_ref.dtype), dV[...].astype(dv_ref.dtype)
+            for out, mine in zip(outs, sums):
+                out[0] = mine[...].astype(out.dtype)
 
-    of_q, of_k = lambda h, s, I, J, g, *_: (h * G + g[s], I[s], 0), lambda h, s, I, J, *_: (h, J[s], 0)
-    rows, gradients = (pl.BlockSpec((1, plan.rows, x.shape[-1]), of_q) for x in (Q, dO))
-    line = pl.BlockSpec((1, 1, plan.rows), lambda h, s, I, J, g, *_: (h * G + g[s], 0, I[s]))
-    keys, values = (pl.BlockSpec((1, plan.columns, x.shape[-1]), of_k) for x in (K, V))
+    rows, keys, values, gradients, line = _specs(plan, Q.shape[-1], V.shape[-1], G, columns)
+    outs = [keys, values] if columns else [rows]
     return _call(
-        kernel, (heads, len(steps[0])), [rows, keys, values, gradients, line, line], [keys, values], [K, V],
-        [(plan.columns, H), (plan.columns, V.shape[-1])], interpret,
-    )(*steps, lengths, Q, K, V, dO, total, identity)  # fmt: skip
+        kernel, (len(made[0]), len(steps[0])), [rows, keys, values, gradients, line, line], outs, made,
+        [out.block_shape[1:] for out in outs], interpret,
+    )(*steps, lengths, *given, total, identity)  # fmt: skip
 
 
 def _scores(q, k, plan: Plan, i, j, length, tau: float):
     """Masked scores of a block, [rows, columns] in float32."""
-    scores = tau * _dot(q, k, 1, 1)
-    row, column = (lax.broadcasted_iota(jnp.int32, scores.shape, axis) for axis in (0, 1))
-    where = j * plan.columns + column
-    seen = plan.mask.sees(i * plan.rows + row + plan.S - plan.T, where) & (where < length) & (where < plan.S)
-    return jnp.where(seen, scores, NEVER)
+    return jnp.where(plan.sees(i, j, length), tau * _dot(q, k, 1, 1), NEVER)
 
 
 def _weights(scores, dout, v, total, identity, tau: float):
@@ -215,12 +190,14 @@ def _steps(plan: Plan, G: int = 1, columns: bool = False) -> tuple[np.ndarray, .
     return (other, mine, group, edge) if columns else (mine, other, group, edge)
 
 
-def _by_row(rows: int, H: int) -> pl.BlockSpec:
-    return pl.BlockSpec((1, rows, H), lambda h, s, I, J, *_: (h, I[s], 0))
-
-
-def _by_column(columns: int, H: int, G: int) -> pl.BlockSpec:
-    return pl.BlockSpec((1, columns, H), lambda h, s, I, J, *_: (h // G, J[s], 0))
+def _specs(plan: Plan, H: int, V: int, G: int, columns: bool = False) -> list[pl.BlockSpec]:
+    """The blocks of a step: q, k, v, an array like the result, a number for each query. Heads of the grid are those of q, or of k."""
+    row = lambda h, s, I, J, group, *_: (h * G + group[s] if columns else h, I[s], 0)  # noqa: E731
+    column = lambda h, s, I, J, *_: (h if columns else h // G, J[s], 0)  # noqa: E731
+    rows, results = (pl.BlockSpec((1, plan.rows, n), row) for n in (H, V))
+    keys, values = (pl.BlockSpec((1, plan.columns, n), column) for n in (H, V))
+    line = pl.BlockSpec((1, 1, plan.rows), lambda *at: (row(*at)[0], 0, row(*at)[1]))
+    return [rows, keys, values, results, line]
 
 
 def _call(kernel, grid, ins, outs, shapes, scratch, interpret: bool):
