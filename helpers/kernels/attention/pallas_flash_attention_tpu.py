@@ -196,7 +196,7 @@ def _specs(plan: Plan, H: int, V: int, G: int, columns: bool = False) -> list[pl
     column = lambda h, s, I, J, *_: (h if columns else h // G, J[s], 0)  # noqa: E731
     rows, results = (pl.BlockSpec((1, plan.rows, n), row) for n in (H, V))
     keys, values = (pl.BlockSpec((1, plan.columns, n), column) for n in (H, V))
-    line = pl.BlockSpec((1, 1, plan.rows), lambda *at: (row(*at)[0], 0, row(*at)[1]))
+    line = pl.BlockSpec((1, 1, plan.rows), lambda *step: (row(*step)[0], 0, row(*step)[1]))
     return [rows, keys, values, results, line]
 
 

@@ -22,19 +22,19 @@ from helpers.kernels.transformers.decoder_layers import mlp, places, product, ro
 from .sharded_decode_step import MIX_Y, MIX_YZ, Way, entries, keys_and_values, look, put, turned
 
 
-def attend_whole(enter, p, cache, y, positions, c: Config, axes="Y"):
+def attend_whole(kind, p, cache, y, positions, c: Config, axes="Y"):
     """Each device has some of the heads, with all that these look at: one AllReduce.
 
-    enter   `of_heads`, or `absorbed` for a cache of latent vectors
+    kind   `of_heads`, or `absorbed` for a cache of latent vectors
     """
-    Q, new = enter(p, y, positions, c, axes)  # Q[B, N_Y, H]
+    Q, new = kind(p, y, positions, c, axes)  # Q[B, N_Y, H]
     cache = put(cache, new, positions)  # K[B, S, K_Y, H], V[B, S, K_Y, H]
     return leave(p, look(Q, cache, positions), axes), cache  # of O[B, N_Y, H]
 
 
-def of_heads(p, y, positions, c: Config, axes, own: Callable = lambda a: a):
-    """Queries of the new tokens, and what the cache gets of those that are this device's `own`."""
-    return turned(p, "W_Q", y, positions), entries(p, own(y), own(positions))
+def of_heads(p, y, positions, c: Config, axes, mine: Callable = lambda a: a):
+    """Queries of the new tokens, and what the cache gets of those that are `mine`, this device's."""
+    return turned(p, "W_Q", y, positions), entries(p, mine(y), mine(positions))
 
 
 def leave(p, O, axes):
@@ -105,12 +105,10 @@ DATA = Way("DP", "x[B_X, D]", WHOLE, "K[B_X, S, K, H]", attend_data, mix_data)
 # put right); Pope et al., "Efficiently Scaling Transformer Inference" (2022).
 
 
-def attend_by_batch(enter, p, cache, X, positions, c: Config, axes=("Y", "Z")):
+def attend_by_batch(kind, p, cache, X, positions, c: Config, axes=("Y", "Z")):
     """The twelve steps; what is sent is in 4, 10 and 12."""
     own = lambda a: block(a, lax.axis_index("Z"), lax.axis_size("Z"), 0)  # noqa: E731
-    Q, new = enter(
-        p, X, positions, c, axes, own
-    )  # 1. its rows X[B_Z, D] of X[B, D], which is whole here. 3. Q[B, N_YZ, H]
+    Q, new = kind(p, X, positions, c, axes, own)  # 1. X[B_Z, D]: its rows of X[B, D], whole here. 3. Q[B, N_YZ, H]
     cache = put(cache, new, own(positions))  # 2. K[B_Z, S, K_Y, H], V[B_Z, S, K_Y, H]
     Q = lax.all_to_all(Q, "Z", split_axis=0, concat_axis=1, tiled=True)  # 4. Q[B_Z, N_Y, H]
     O = look(Q, cache, own(positions))  # 5 to 9. scores, softmax and O[B_Z, K_Y, M, H], which is O[B_Z, N_Y, H]
@@ -136,10 +134,10 @@ HEADS = Way("heads and sequences", "x[B, D]", WEIGHTS, "K[B_Z, S, K_Y, H]", part
 # Source: Austin et al. 2025, Section 7; Dao et al., "Flash-Decoding for long-context inference" (2023).
 
 
-def attend_by_sequence(enter, p, cache, X, positions, c: Config, axes=("Y", "Z")):
+def attend_by_sequence(kind, p, cache, X, positions, c: Config, axes=("Y", "Z")):
     """Attention with every query on every device along Z, each looking at its part of the places."""
     start = lax.axis_index("Z") * places(cache)  # the place in its sequence of the first key here
-    Q, new = enter(p, X, positions, c, axes)  # Q[B, N_YZ, H]
+    Q, new = kind(p, X, positions, c, axes)  # Q[B, N_YZ, H]
     cache = put(cache, new, positions - start)  # K[B, S_Z, K_Y, H]: only one of Z has that place
     Q = lax.all_gather(Q, "Z", axis=1, tiled=True)  # Q[B, N_Y, H]
     there = jnp.arange(places(cache)) <= (positions - start)[:, None]  # [B, S_Z]: what lies behind is nobody's
@@ -172,7 +170,7 @@ SEQUENCE = Way("sequence", "x[B, D]", WEIGHTS, "K[B, S_Z, K_Y, H]", partial(atte
 # Source: DeepSeek-AI, "DeepSeek-V2" (2024), Section 2.1; Pope et al., "Efficiently Scaling Transformer Inference" (2022) for cuts.
 
 
-def absorbed(p: dict, X, positions, c: Config, axes, own: Callable = lambda a: a):
+def absorbed(p: dict, X, positions, c: Config, axes, mine: Callable = lambda a: a):
     """`of_heads` in the latent space: Q[B, N_YZ, R + P], and latent[B, R], rope[B, P] of each token.
 
     Scores are divided by the root of R + P, as those of any heads, where a head's own width is meant: queries make up for that.
@@ -181,7 +179,7 @@ def absorbed(p: dict, X, positions, c: Config, axes, own: Callable = lambda a: a
     q, latent, rope = short_vectors(p, X, turn, c, partial(columns, axes=axes))
     nope = jnp.einsum("bnh,rnh->bnr", q[..., : c.mla.nope], p["W_UK"])  # [B, N_YZ, R]
     Q = jnp.concatenate([nope, q[..., c.mla.nope :]], -1)
-    return Q * (Q.shape[-1] / c.qk) ** 0.5, dict(latent=own(latent), rope=own(rope))
+    return Q * (Q.shape[-1] / c.qk) ** 0.5, dict(latent=mine(latent), rope=mine(rope))
 
 
 def columns(parts: list, axes) -> list:
