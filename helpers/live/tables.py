@@ -31,7 +31,7 @@ class Result:
 
 @dataclass(frozen=True)
 class Rows:
-    """A table of two columns: under each heading the results of these names."""
+    """A table of two columns: under each heading the results of these names; one without a value is said by a script of its own."""
 
     groups: Mapping[str, tuple[str, ...]]
 
@@ -51,12 +51,12 @@ class Rows:
 
 
 def _line(r: Result, values: Mapping[str, float], text: str) -> str:
-    bar, value = "", values[r.name]
+    bar, value, kind = "", values.get(r.name), "result" if r.name in values else "say"
     if r.share:
         width = 100 * value / values[r.share]
         bar = f'<span class="live-bar" data-bar="{r.name}" style="width:{width:.1f}%"></span>'
     hidden = " hidden" if bar and value == 0 else ""
-    cell = f'<span data-result="{r.name}">{escape(text)}</span>{bar}'
+    cell = f'<span data-{kind}="{r.name}">{escape(text)}</span>{bar}'
     return f'<tr{hidden}><th scope="row">{escape(r.label)}</th><td>{cell}</td></tr>'
 
 

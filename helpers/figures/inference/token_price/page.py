@@ -18,7 +18,7 @@ from helpers.costs.rooflines.hardware import Chip, Slice
 from helpers.costs.transformers.public_models import model
 from helpers.live.controls import Choice, Size, control_data, control_html, head_html
 from helpers.live.drawings import BOTTOM, HEIGHT, LEFT, RIGHT, TOP, WIDTH, Axis, Mark, Plot, scale
-from helpers.live.tables import Result
+from helpers.live.tables import Result, Rows
 from helpers.live.words import reading, ungrouped
 
 from .decode_step import (
@@ -44,11 +44,11 @@ TABLE = {
     "Time per token": (
         Result("seconds", "block after block", "s"),
         Result("lower", "all at once: no program is faster", "s"),
-        Result("t_weights", "weights from HBM", "s"),
-        Result("t_caches", "caches from HBM", "s"),
-        Result("t_rest", "activations, HBM", "s"),
-        Result("t_math", "arithmetic", "s"),
-        Result("t_links", "links between chips", "s"),
+        Result("t_weights", "weights from HBM", "s", share="t_all"),
+        Result("t_caches", "caches from HBM", "s", share="t_all"),
+        Result("t_rest", "activations, HBM", "s", share="t_all"),
+        Result("t_math", "arithmetic", "s", share="t_all"),
+        Result("t_links", "links between chips", "s", share="t_all"),
     ),
     "Throughput and cost": (
         Result("per_chip", "one chip", "tokens/s"),
@@ -57,9 +57,9 @@ TABLE = {
     ),
     "Memory of the fullest chip": (
         Result("held", "all", "B"),
-        Result("m_weights", "weights", "B"),
-        Result("m_caches", "caches, an even share", "B"),
-        Result("m_copies", "copies and uneven shares of caches", "B"),
+        Result("m_weights", "weights", "B", share="m_all"),
+        Result("m_caches", "caches, an even share", "B", share="m_all"),
+        Result("m_copies", "copies and uneven shares of caches", "B", share="m_all"),
         Result("free", "left free", "B"),
     ),
 }
@@ -179,9 +179,10 @@ class TokenPricer:
 
     def values(self, found: Cut | None) -> dict[str, float]:
         """All results as numbers; times are unknown where it does not fit, everything where it cannot be cut."""
-        if found is None:
-            return dict.fromkeys(NAMES, math.nan)
-        return {n: x if found.fits or n in ALWAYS else math.nan for n, x in found.values.items()}
+        values = found.values if found else dict.fromkeys(NAMES, math.nan)
+        shown = {n: x if found and (found.fits or n in ALWAYS) else math.nan for n, x in values.items()}
+        times = [x for n, x in shown.items() if n.startswith("t_")]
+        return shown | {"t_all": sum(times), "m_all": shown["held"] + shown["free"]}
 
     def said(self, found: Cut | None) -> dict[str, str]:
         """What the table says."""
@@ -262,7 +263,7 @@ class TokenPricer:
             "controls": [
                 *(control_data(m) for m in self.menus), *(control_data(s) for s in self.sliders),
             ],
-            "results": [{"name": r.name, "unit": r.unit, "words": r.words} for r in RESULTS],
+            "results": [{"name": r.name, "unit": r.unit, "words": r.words, "share": r.share} for r in RESULTS],
             **Plot(*AXES, self.marks).data(),
             "serving": {
                 "models": {n: {"sizes": numbers(c), "at": pairs[k], "N": c.N, "most": widest(c)}
@@ -295,10 +296,8 @@ class TokenPricer:
         return (
             head_html(key, self.title, HINT, controls, self.sentence(found), "live live-many")
             + self.svg(found)
-            + f'<div class="pst-scrollable-table-container"><table class="table live-plans"><caption>{escape(self.title)}</caption>'
-            '<thead><tr><th scope="col">what</th><th scope="col">how much</th></tr></thead>'
-            + "".join(self._group(heading, found) for heading in TABLE)
-            + f"</table></div><figcaption>{escape(RULES)}</figcaption></figure>"
+            + self._table(found)
+            + f"<figcaption>{escape(RULES)}</figcaption></figure>"
         )
 
     def svg(self, found: Cut) -> str:
@@ -317,19 +316,12 @@ class TokenPricer:
 
     _scales = (scale(AXES[0], LEFT, WIDTH - RIGHT), scale(AXES[1], HEIGHT - BOTTOM, TOP))
 
-    def _group(self, heading: str, found: Cut) -> str:
-        values, said = self.values(found), self.said(found)
-        lines = [f'<tbody><tr><th colspan="2" scope="rowgroup">{escape(heading)}</th></tr>']
-        for r in TABLE[heading]:
-            value, bar = values[r.name], ""
-            if r.name[:2] in ("t_", "m_"):
-                bar = f'<span class="live-bar" data-bar="{r.name}" style="width:{100 * share(r.name, values):.1f}%"></span>'
-            cell = f'<span data-result="{r.name}">{escape(said[r.name])}</span>{bar}'
-            lines.append(_line(r.label, cell, bool(bar) and value == 0))
-        for name, (where, label) in TEXTS.items():
-            if where == heading:
-                lines.append(_line(label, f'<span data-say="{name}">{escape(said[name])}</span>'))
-        return "".join(lines) + "</tbody>"
+    def _table(self, found: Cut) -> str:
+        """Under each heading its numbers, then what is said there in words."""
+        texts = {name: Result(name, label) for name, (_, label) in TEXTS.items()}
+        groups = {h: (*(r.name for r in rows), *(n for n in TEXTS if TEXTS[n][0] == h)) for h, rows in TABLE.items()}
+        values = {name: x for name, x in self.values(found).items() if name not in TEXTS}
+        return Rows(groups).html(self.title, {r.name: r for r in RESULTS} | texts, values, self.said(found))
 
 
 def price(typed: str) -> float:
@@ -349,13 +341,3 @@ def place(s: Slice) -> str:
     (' (4x4)', '')
     """
     return f" ({'x'.join(map(str, s.shape))})" if s.chip.axes else ""
-
-
-def share(name: str, values: Mapping[str, float]) -> float:
-    """Of a bar: a part of the seconds of all resources, or of a chip's memory."""
-    same = [n for n in NAMES if n[:2] == "t_"] if name[:2] == "t_" else ("held", "free")
-    return values[name] / sum(values[n] for n in same)
-
-
-def _line(label: str, cell: str, hidden: bool = False) -> str:
-    return f'<tr{" hidden" if hidden else ""}><th scope="row">{escape(label)}</th><td>{cell}</td></tr>'

@@ -2,7 +2,7 @@
 // has had traced from helpers/costs. figure_controls.js calls what this hands out.
 window.liveServing = ({ serving: t, controls, results, x, y }, F, box, { text, whole, fill, ungrouped }) => {
   const fields = box.querySelector("form").elements;
-  const bars = [...box.querySelectorAll("[data-bar]")], cells = [...box.querySelectorAll("[data-say]")];
+  const cells = [...box.querySelectorAll("[data-say]")];
   const names = [...box.querySelectorAll("[data-batch]")], batches = controls.find(c => c.name === "B").grid;
   const cuts = window.liveCuts(F);
 
@@ -69,12 +69,7 @@ window.liveServing = ({ serving: t, controls, results, x, y }, F, box, { text, w
       fields.price.setAttribute("aria-invalid", Boolean(typed && !known));
       for (const cell of cells) cell.textContent = said[cell.dataset.say];
       const spent = t.names.filter(n => n.startsWith("t_")).reduce((sum, n) => sum + values[n], 0);
-      for (const bar of bars) {
-        const name = bar.dataset.bar, of = name[0] === "t" ? spent : values.held + values.free;
-        bar.style.width = `${(100 * values[name]) / of || 0}%`;
-        bar.closest("tr").hidden = values[name] === 0;
-      }
-      return values;
+      return Object.assign(values, { t_all: spent, m_all: values.held + values.free });
     },
   };
 };
