@@ -1,6 +1,6 @@
 // The best layout of a setting, found by candidates.js. figure_controls.js calls what this hands out.
 window.liveLayouts = ({ layouts: t, results }, { F, rank }, box, { text, whole, fill }) => {
-  const bars = [...box.querySelectorAll("[data-bar]")], cells = [...box.querySelectorAll("[data-say]")];
+  const cells = [...box.querySelectorAll("[data-say]")];
   const { meshes, pricing, search, longest, layout } = window.liveMeshes(t, F, rank);
 
   // The layout that suits best, or whether one fits; if none does, the one that needs least memory.
@@ -41,12 +41,7 @@ window.liveLayouts = ({ layouts: t, results }, { F, rank }, box, { text, whole, 
       for (const r of results) said[r.name] = text(values[r.name], r.unit);
       said.say = found.fitting ? t.best : problem(said, args, found, model, chip, policies);
       for (const cell of cells) cell.textContent = said[cell.dataset.say];
-      for (const bar of bars) {
-        const name = bar.dataset.bar, of = name[0] === "t" ? values.mid : Math.max(chip.speeds[2], values.memory);
-        bar.style.width = `${(100 * values[name]) / of || 0}%`;
-        bar.closest("tr").hidden = values[name] === 0;
-      }
-      return values;
+      return Object.assign(values, { m_all: Math.max(chip.speeds[2], values.memory) });
     },
   };
 };

@@ -21,7 +21,7 @@ from helpers.costs.training.training_step import Step, step
 from helpers.costs.transformers.public_models import model
 from helpers.figures.transformers.decoder_sizes.decoder import structure
 from helpers.live.controls import Choice, Size, control_data, control_html, head_html, powers
-from helpers.live.tables import Result
+from helpers.live.tables import Result, Rows
 from helpers.live.words import counted, reading
 
 from .candidates import (
@@ -79,10 +79,10 @@ TABLE = {
         Result("mfu", "MFU: products that the model asks for", "%"),
         Result("hfu", "HFU: products done again too", "%"),
     ),
-    "Seconds of the estimate": tuple(Result(f"t{n}", TAKES[name], "s") for n, name in enumerate(PARTS)),
+    "Seconds of the estimate": tuple(Result(f"t{n}", TAKES[name], "s", share="mid") for n, name in enumerate(PARTS)),
     "Memory of the fullest device": (
         Result("memory", "all", "B"),
-        *(Result(f"m{n}", HELD[name], "B") for n, name in enumerate(ROLES)),
+        *(Result(f"m{n}", HELD[name], "B", share="m_all") for n, name in enumerate(ROLES)),
     ),
 }
 RESULTS = tuple(r for rows in TABLE.values() for r in rows)
@@ -244,7 +244,7 @@ class LayoutFinder:
         data = {
             "id": f"live-{self.name}", "args": (), "marks": [],
             "controls": [control_data(c) for c in self.controls],
-            "results": [{"name": r.name, "unit": r.unit, "words": r.words} for r in RESULTS],
+            "results": [{"name": r.name, "unit": r.unit, "words": r.words, "share": r.share} for r in RESULTS],
             "layouts": {
                 "models": {n: _model(n, at[structures.index(structure(model(n)))]) for n in self.models},
                 "chips": {label: self._chip(chip(name)) for name, label in self.chips.items()},
@@ -266,16 +266,15 @@ class LayoutFinder:
         key, found = f"live-{self.name}", self.found()
         values, said = self.values(found), self.said(found)
         controls = "".join(control_html(key, c) for c in self.controls)
-        texts = "".join(
-            _line(label, f'<span data-say="{name}">{escape(said[name])}</span>') for name, label in TEXTS.items()
+        values["m_all"] = max(self.chosen()[1].hbm_bytes, values["memory"])
+        results = {name: Result(name, label) for name, label in TEXTS.items()} | {r.name: r for r in RESULTS}
+        table = Rows(
+            {"Found": tuple(TEXTS)} | {heading: tuple(r.name for r in rows) for heading, rows in TABLE.items()}
         )
         return (
             head_html(key, self.title, HINT, controls, self.sentence(found), "live live-many")
-            + f'<div class="pst-scrollable-table-container"><table class="table live-plans"><caption>{escape(self.title)}</caption>'
-            '<thead><tr><th scope="col">what</th><th scope="col">how much</th></tr></thead>'
-            f'<tbody><tr><th colspan="2" scope="rowgroup">Found</th></tr>{texts}</tbody>'
-            + "".join(_group(heading, rows, values, self.chosen()[1]) for heading, rows in TABLE.items())
-            + f"</table></div><figcaption>{escape(RULES)}</figcaption></figure>"
+            + table.html(self.title, results, values, said)
+            + f"<figcaption>{escape(RULES)}</figcaption></figure>"
         )
 
 
@@ -288,19 +287,3 @@ def longest(values: Mapping[str, float]) -> str:
 def _model(name: str, at: list) -> dict:
     c = model(name)
     return {"sizes": [*whole(c).values()], "at": at, "may": divide(c)}
-
-
-def _line(label: str, cell: str, hidden: bool = False) -> str:
-    return f'<tr{" hidden" if hidden else ""}><th scope="row">{escape(label)}</th><td>{cell}</td></tr>'
-
-
-def _group(heading: str, rows: tuple[Result, ...], values: Mapping[str, float], of: Chip) -> str:
-    lines = [f'<tbody><tr><th colspan="2" scope="rowgroup">{escape(heading)}</th></tr>']
-    for r in rows:
-        value, bar = values[r.name], ""
-        if r.name[1:].isdigit():
-            share = value / values["mid"] if r.name[0] == "t" else value / max(of.hbm_bytes, values["memory"])
-            bar = f'<span class="live-bar" data-bar="{r.name}" style="width:{100 * share:.1f}%"></span>'
-        cell = f'<span data-result="{r.name}">{escape(reading(value, r.unit))}</span>{bar}'
-        lines.append(_line(r.label, cell, bool(bar) and value == 0))
-    return "".join(lines) + "</tbody>"
