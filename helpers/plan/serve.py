@@ -120,7 +120,7 @@ def beside(typed: Answer, ways, c, chip, chips, prompt, answer, target: Target, 
     n, users = chips or int(typed.best.deployment.chips), target.users
     if users is None:
         return typed, plan(c, chip, n, prompt, answer, target, engine, types).best
-    every = (ways, list(deployments(c, chip, n, types)))
+    every = (ways, [*ways, *deployments(c, chip, n, types)])
     mine, best = (min(at_users(c, chip, n, prompt, answer, users, engine, some), key=target.rank) for some in every)
     return replace(typed, best=mine, kept=target.kept(mine)), best
 

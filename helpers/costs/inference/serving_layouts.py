@@ -81,7 +81,12 @@ def _ways(c: Config, given: dict, types: Deployment) -> list[Deployment]:
 def at_users(
     c: Config, chip: Chip, chips: Count, prompt: Count, answer: Count, users, engine: Engine, ways: list[Deployment]
 ) -> list[Plan]:
-    """What so many users at once see of each way that holds the model, replicated over so many chips."""
-    servers = [Server(c, chip, replace(d, replicas=chips // int(d.chips)), engine) for d in ways if d.chips <= chips]
-    fitting = [s for s in servers if s.most(prompt + answer) >= s.deployment.dp]
-    return [Plan(s, prompt, answer, loaded(s, prompt, answer, users)) for s in fitting]
+    """What so many users at once see of each way that holds the model, replicated over so many chips, or as many as users need.
+
+    Ways with more groups than users are left out, unless there are no others: they would serve more than are there.
+    """
+    single = [replace(d, replicas=1) for d in ways]
+    many = [replace(d, replicas=max(min(chips // int(d.chips), int(users)), 1)) for d in single if d.chips <= chips]
+    fitting = [s for s in (Server(c, chip, d, engine) for d in many) if s.most(prompt + answer) >= s.deployment.dp]
+    plans = [Plan(s, prompt, answer, loaded(s, prompt, answer, users)) for s in fitting]
+    return [p for p in plans if p.users <= users] or plans

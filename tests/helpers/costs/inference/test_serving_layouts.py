@@ -2,13 +2,16 @@
 
 from itertools import product
 
-from helpers.costs.inference.serving_layouts import completed
+from helpers.costs.inference.serving_constants import ENGINES
+from helpers.costs.inference.serving_estimate import Server
+from helpers.costs.inference.serving_layouts import at_users, completed
 from helpers.costs.inference.serving_operations import Deployment
 from helpers.costs.inference.serving_plan import deployments
 from helpers.costs.rooflines.chips import chip
 from helpers.costs.transformers.public_models import model
 from tests.helpers.costs.tables import refused, walks
 
+FP8 = Deployment(weights="fp8", rest="fp8")
 V3, LLAMA = model("deepseek-v3"), model("llama-3-70b")
 
 
@@ -41,6 +44,19 @@ def test_what_is_printed_may_be_typed(deployment):
     assert deployment in completed(V3, 32, str(deployment)) and deployment in completed(
         V3, 32, f"{deployment} replicas=1"
     )
+
+
+@walks([1, 3, 16, 100])
+def test_layouts_are_compared_at_the_users_that_are_asked(users):
+    """None serves more than are there, and each that could serve as many does."""
+    ways = list(deployments(V3, chip("H200"), 32, FP8))
+    plans = at_users(V3, chip("H200"), 32, 1000, 100, users, ENGINES["sglang"], ways)
+    fit = [d for d in ways if Server(V3, chip("H200"), d, ENGINES["sglang"]).most(1100) >= d.dp]
+    fair = {(d.tp, d.dp, d.ep, d.overlap) for d in fit if d.dp * min(d.replicas, users) <= users}
+    found = [p.deployment for p in plans]
+    assert fair and {(d.tp, d.dp, d.ep, d.overlap) for d in found} == fair
+    assert all(p.users <= users for p in plans)
+    assert all(p.deployment.replicas == min(32 * p.deployment.replicas // p.deployment.chips, users) for p in plans)
 
 
 def test_what_cannot_be_gets_one_sentence():
