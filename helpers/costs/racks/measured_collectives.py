@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from helpers.arguments import formula
 from helpers.costs.rooflines.chips import CHIPS
 from helpers.costs.rooflines.hardware import Chip
-from helpers.costs.sharding.collective_prices import Rates, collective_seconds, domains_reached, in_domains
+from helpers.costs.sharding.collective_prices import CARD, Rates, collective_seconds, domains_reached, in_domains
 from helpers.numeric import minimum
 
 from .tiered_collectives import SENT_BY, bus_factor
@@ -64,7 +64,7 @@ class Reached:
     pairs_cdna: float = 0.8
     own: float = 0.468
     block: float = 3.3e06
-    network: float = 0.874
+    network: float = CARD
     launch: float = 1.43e-05
     torch: float = 2.66e-05
     deepep: float = 2.81e-05

@@ -26,6 +26,7 @@ from .pipeline_schedules import SCHEDULES
 
 AXES = ("tp", "cp", "ep", "fsdp", "dp", "pp")
 NUMBERS = (*AXES, "pods", "zero", "microbatches", "v")
+FROM_ZERO = ("zero", "nodes")  # the others are 1 or more
 OFFLOADS = ("", "activations", "optimizer")
 OPTIMIZERS = ("Adam", "Muon")
 
@@ -51,6 +52,8 @@ class Bytes:
 BF16 = Bytes()
 MASTER = Bytes(state=12)
 """bf16 weights and gradients, two moments and a master copy in float32: the 16 bytes of "ZeRO" (2020), section 3."""
+BY_BYTES = {10: Bytes(gradient=0), 12: BF16, 16: MASTER, 18: Bytes(gradient=4, state=12)}
+"""What is stored of a parameter, by its bytes: weights and moments alone; gradients too; a master copy; gradients in float32."""
 
 
 @formula
@@ -74,6 +77,8 @@ class Layout:
     sequence_parallel  between blocks tp shares the tokens; without it each of its chips has them all
     products  the type in which products with weights multiply: "bf16", "fp8", "mxfp8", "nvfp4", "int8"
     stored    bytes of what is stored, which is another matter: `BF16`, `MASTER`, or others
+    overlaps_experts  two microbatches are under way at once, and the tokens of one travel while the other computes (DualPipe)
+    nodes     domains that hold the experts of a token, at most; 0 as many as chance gives
     optimizer  "Adam", or "Muon", whose products with matrices take time too
     offload   what lives in the host's memory: "" nothing, "activations", or "optimizer"
 
@@ -101,10 +106,12 @@ class Layout:
     stored: Bytes = BF16
     optimizer: str = "Adam"
     offload: str = ""
+    overlaps_experts: bool = False
+    nodes: int = 0
 
     def __post_init__(self):
-        for name in NUMBERS:
-            x, least = getattr(self, name), int(name != "zero")
+        for name in (*NUMBERS, "nodes"):
+            x, least = getattr(self, name), int(name not in FROM_ZERO)
             if isinstance(x, bool | str) or x is None or (plain(x) and (x != int(x) or x < least)):
                 raise ValueError(f"{name} is a whole number of {least} or more, got {x!r}")
         if plain(self.zero) and self.zero > 3:
@@ -172,11 +179,12 @@ class Spelling:
 
 
 _WORDS = {
-    "sequence_parallel": ("True", "False"), "schedule": SCHEDULES, "policy": POLICIES, "products": None,
+    "sequence_parallel": ("True", "False"), "overlaps_experts": ("True", "False"),
+    "schedule": SCHEDULES, "policy": POLICIES, "products": None,
     "optimizer": OPTIMIZERS, "offload": OFFLOADS[1:],
 }  # fmt: skip
 GRAMMAR = {
-    f.name: Spelling(f.default, _WORDS.get(f.name, ()), int(f.name != "zero"), 3 if f.name == "zero" else None)
+    f.name: Spelling(f.default, _WORDS.get(f.name, ()), int(f.name not in FROM_ZERO), 3 if f.name == "zero" else None)
     for f in fields(Layout)
     if f.name != "stored"
 }

@@ -8,6 +8,7 @@ and the same `rank`, which `helpers.live` writes as JavaScript.
 of `costs` need NumPy.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from math import inf
 
@@ -19,11 +20,11 @@ from helpers.costs.transformers.training_memory_bytes import POLICIES
 from helpers.numeric import maximum, significant, where
 
 from .layout import AXES, Layout
-from .layout_set import ANY, grids, keeps
+from .layout_set import ANY, NOTHING, grids, keeps
 from .operation_seconds import CONSTANTS, Constants, Pace
-from .training_step import Step, step
+from .training_step import TIGHT, Step, step
 
-SEARCHED = (*AXES, "zero", "microbatches")
+SEARCHED = (*AXES, "zero", "microbatches", "v")
 KEPT = POLICIES[:3]  # "nothing" computes all layers again at once: no program of the course's sources does that
 CAREFUL = 1.12  # tp over several domains comes first only if it is more than a tenth faster, `EQUAL` apart: no measured step has it
 EQUAL = 1.01  # estimates that differ by less are equal: no estimate is that good
@@ -65,7 +66,7 @@ class Rank:
     slower   seconds of its estimate, 0 if they are within a percent of the best that is as exposed: these cannot be told apart
     axes     in use
     staged   1 if it has a pipeline
-    microbatches, zero
+    microbatches, v, zero
     memory   bytes of the fullest device
     seconds  of its estimate, careful as `careful_seconds` is
     tp, cp, ep, fsdp, dp, pp, policy  so that no two layouts are equal; the policy by its place in KEPT
@@ -77,6 +78,7 @@ class Rank:
     axes: int
     staged: int
     microbatches: int
+    v: int
     zero: int
     memory: float
     seconds: float
@@ -91,7 +93,7 @@ class Rank:
     def why(self, other: "Rank") -> str:
         """Why this one comes first, as a sentence goes on after "because"; "" if it does not.
 
-        >>> simple, other = (Rank(0.0, 0, 0.0, axes, 0, 1, 0, 8e9, 2.0, axes, 1, 1, 8, 1, 1, 0) for axes in (1, 2))
+        >>> simple, other = (Rank(0.0, 0, 0.0, axes, 0, 1, 1, 0, 8e9, 2.0, axes, 1, 1, 8, 1, 1, 0) for axes in (1, 2))
         >>> simple.why(other), other.why(simple)
         ('within a percent it is as fast, and it uses fewer axes', '')
         """
@@ -112,6 +114,7 @@ REASONS = {
     "axes": "it uses fewer axes",
     "staged": "it has no pipeline",
     "microbatches": "it has fewer microbatches",
+    "v": "its stages are in fewer pieces",
     "zero": "its zero is lower",
     "memory": "it needs fewer bytes",
     "seconds": "its estimate is shorter",
@@ -135,6 +138,7 @@ def rank(layout: Layout, policy, seconds, memory, is_exposed, hbm, edge) -> Rank
         in_use,
         where(layout.pp > 1, 1, 0),
         layout.microbatches,
+        layout.v,
         layout.zero,
         significant(memory),
         significant(seconds),
@@ -148,7 +152,7 @@ def rank(layout: Layout, policy, seconds, memory, is_exposed, hbm, edge) -> Rank
 class Ranking:
     """The meshes of a machine, each with the settings that suit it best: numbers are arrays, best first.
 
-    policies   places in KEPT
+    policies   places in POLICIES
     seconds    of the estimate
     memory     bytes of the fullest device
     rank       of each
@@ -156,7 +160,8 @@ class Ranking:
     tried      layouts of the set, once for each policy
     fitting    those of them that fit in memory
     least      bytes of the fullest device under the one that needs least; infinite if there is none
-    best       steps of the first of those that fit, if a search priced them
+    hbm        bytes of a device
+    best       steps of the first of those that fit, or of what is tight if none does, if a search priced them
     """
 
     layouts: Layout
@@ -168,6 +173,7 @@ class Ranking:
     tried: int
     fitting: int
     least: float
+    hbm: float
     best: tuple[Step, ...] = ()
 
     def __len__(self) -> int:
@@ -179,6 +185,11 @@ class Ranking:
         return int((self.rank.lacks == 0).sum())
 
     @property
+    def tight(self) -> int:
+        """How many lack fewer bytes than a count of them is off, which come next."""
+        return int((self.rank.lacks <= TIGHT * self.hbm).sum()) - self.fits
+
+    @property
     def as_good(self) -> int:
         """How many are as good as the first: none where nothing fits."""
         rank, n = self.rank, self.fits
@@ -187,7 +198,7 @@ class Ranking:
     def layout(self, n: int) -> Layout:
         """The one in place n, in plain numbers."""
         numbers = {name: int(getattr(self.layouts, name)[n]) for name in SEARCHED}
-        return replace(self.layouts, **numbers, policy=KEPT[self.policies[n]])
+        return replace(self.layouts, **numbers, policy=POLICIES[int(self.policies[n])])
 
     def rank_of(self, n: int) -> Rank:
         """The rank of the one in place n, in plain numbers."""
@@ -202,12 +213,19 @@ class Ranking:
 
 @formula
 def ranking(
-    c: Config, tokens: int, T: int, s: Slice, template: Layout = ANY, policies: tuple[str, ...] = KEPT
+    c: Config,
+    tokens: int,
+    T: int,
+    s: Slice,
+    template: Layout = ANY,
+    policies: tuple[str, ...] = KEPT,
+    given: Mapping = NOTHING,
 ) -> Ranking:
     """Every mesh once, the best first; those that do not fit come last, by the bytes that they lack.
 
-    template  whatever a layout says besides its axes, zero, microbatches and policy: pods, schedule, types of products and of
-              what is stored
+    template  whatever a layout says besides its axes, zero, microbatches, v and policy: pods, schedule, types of products and
+              of what is stored
+    given     what of the layouts is not searched, under any name that they have
 
     >>> from helpers.costs.rooflines.chips import chip
     >>> from helpers.costs.transformers.public_models import model
@@ -219,8 +237,8 @@ def ranking(
 
     hbm, least, low = s.chip.hbm_bytes, inf, (inf, inf)
     rows, tried, fitting = [], 0, 0
-    for grid in grids(c, tokens, T, s, template):
-        priced = _priced(c, grid, tokens, T, s, policies)
+    for grid in grids(c, tokens, T, s, template, given):
+        priced = _priced(c, grid, tokens, T, s, policies, "zero" in given)
         fits, held = priced.legal & (priced.memory <= hbm), np.where(priced.legal, priced.memory, inf)
         tried, fitting, least = tried + int(priced.legal.sum()), fitting + int(fits.sum()), min(least, held.min())
         took = np.where(fits, priced.careful, inf)
@@ -235,7 +253,7 @@ def ranking(
     order = order[np.sort(first_of_mesh)]
     layouts = replace(template, **{name: getattr(layouts, name)[order] for name in SEARCHED})
     ranks = Rank(*(x[order] for x in vars(ranks).values()))
-    return Ranking(layouts, policy[order], seconds[order], memory[order], ranks, edges, tried, fitting, least)
+    return Ranking(layouts, policy[order], seconds[order], memory[order], ranks, edges, tried, fitting, least, hbm)
 
 
 @dataclass(frozen=True)
@@ -249,13 +267,13 @@ class _Priced:
     exposed: tuple
 
 
-def _priced(c: Config, grid: Layout, tokens, T, s: Slice, policies) -> _Priced:
+def _priced(c: Config, grid: Layout, tokens, T, s: Slice, policies, any_name: bool) -> _Priced:
     """Whether layouts of arrays are in the set, and their seconds and bytes under each policy."""
     import numpy as np
 
     any_policy = step(c, grid, tokens, T, s, "causal")
     shape = np.broadcast_shapes(*(np.shape(getattr(grid, name)) for name in SEARCHED))
-    legal = np.stack([np.broadcast_to(keeps(c, grid, tokens, T, s), shape)] * len(policies), 1)
+    legal = np.stack([np.broadcast_to(keeps(c, grid, tokens, T, s, any_name), shape)] * len(policies), 1)
     steps = [any_policy.keeping(policy) for policy in policies]
     numbers = zip(*((x.estimate.mid, careful_seconds(x), x.memory.total) for x in steps))
     by_policy = (np.stack([np.broadcast_to(x, shape) for x in column], 1) for column in numbers)
@@ -273,12 +291,14 @@ def _contenders(grid: Layout, priced: _Priced, held, took, policies, low) -> lis
     fastest, smallest = (x.min((1, 2, 3), keepdims=True) for x in (took, held))
     edge = EQUAL * np.where(priced.exposed, *low[::-1])[:, None, None, None]
     fast = (took < inf) & (took <= maximum(edge, NEAR * fastest))
-    may = fast | ((fastest == inf) & (held <= NEAR * smallest))
+    may = fast | (
+        (fastest == inf) & (held < inf) & (held <= NEAR * smallest)
+    )  # a mesh in pieces may have nothing in the set
     mesh, policy, zero, micro = np.nonzero(may)
-    sizes = [getattr(grid, axis).ravel()[mesh] for axis in AXES]
-    kept = np.array([KEPT.index(name) for name in policies])[policy]
+    sizes, pieces = [getattr(grid, axis).ravel()[mesh] for axis in AXES], grid.v.ravel()[mesh]
+    kept = np.array([POLICIES.index(name) for name in policies])[policy]
     numbers = priced.seconds[may], priced.careful[may], priced.memory[may], priced.exposed[mesh]
-    return [*sizes, grid.zero.ravel()[zero], grid.microbatches.ravel()[micro], kept, *numbers]
+    return [*sizes, grid.zero.ravel()[zero], grid.microbatches.ravel()[micro], pieces, kept, *numbers]
 
 
 @formula
@@ -291,7 +311,7 @@ def search(
     One whose tp leaves its domain has to be a tenth faster than the others; one whose cp has too short blocks comes last (`Rank`).
     Floors count the pairs that the mask leaves.
 
-    template  whatever a layout says besides its axes, zero, microbatches and policy, as `ranking` takes it
+    template  whatever a layout says besides what is searched, as `ranking` takes it
 
     >>> from helpers.costs.rooflines.chips import chip
     >>> from helpers.costs.transformers.public_models import model
@@ -300,7 +320,7 @@ def search(
     ['dp=64 zero=2 microbatches=2 policy=everything']
     """
     every = ranking(c, tokens, T, s, template, policies)
-    best = (step(c, every.layout(n), tokens, T, s, "causal") for n in range(min(top, every.fits)))
+    best = (step(c, every.layout(n), tokens, T, s, "causal") for n in range(min(top, every.fits or every.tight)))
     return replace(every, best=tuple(best))
 
 

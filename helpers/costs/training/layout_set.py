@@ -1,14 +1,15 @@
 """The set of layouts of a training step: the rules that a layout keeps, and all meshes of a machine that keep them (chapter 4).
 
-Every way to write the chips of a machine as tp·cp·ep·fsdp·dp·pp, every zero, every number of microbatches, each layout under one
-name. `layout_search` ranks them; pages have the same set.
+Every way to write the chips of a machine as tp·cp·ep·fsdp·dp·pp, every zero, every number of microbatches, stages in pieces, each
+layout under one name. `layout_search` ranks them; pages have the same set.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import reduce
 from math import prod
 from operator import and_
+from types import MappingProxyType
 
 from helpers.arguments import formula
 from helpers.costs.rooflines.hardware import Chip, Slice
@@ -17,8 +18,16 @@ from helpers.costs.transformers.config import Config
 from helpers.numeric import minimum, plain
 
 from .layout import AXES, NUMBERS, Layout, lies, shared
+from .pipeline_schedules import INTERLEAVES
 
-ANY = Layout()
+ANY, NOTHING = Layout(), MappingProxyType({})
+TABLES = 2  # units of a pipeline beside the layers: the embedding and the unembedding may stand where a layer would
+STAGES = (
+    1,
+    2,
+    4,
+    8,
+)  # on each device of an interleaved pipeline, that are tried: what lies between gains a part of a bubble's part
 BLOCK = 2048  # meshes at a time: a step's cost for Python is paid once for them
 
 
@@ -29,29 +38,27 @@ SENTENCES = {
     "pod": "{a.chips} chips are more than the {room} of a {chip} pod: let {pods} pods share the batch",
     "tp": "tp={a.tp} does not divide N={c.N}, D={c.D} and F={width}: take a common divisor",
     "heads": "tp={a.tp} does not divide K={c.K} KV heads, nor they it: take a divisor or a multiple",
-    "stages": "{a.stages} stages are more than L={c.L} layers: let {pp} be {c.L} or less",
+    "stages": "{a.stages} stages are more than L={c.L} layers and the two tables of the vocabulary: let {pp} be {most_stages} or less",
     "experts": "ep={a.ep} does not divide E={c.moe.E} experts: let it be {near_E}",
     "no experts": "ep={a.ep}, and the model has no experts: leave it out",
     "sequences": "{tokens:.9g} tokens are no whole number of sequences of T={T}: the next is {whole:.9g}",
     "cp": "cp={a.cp} does not divide T={T} tokens of a sequence: let it be {near_T}",
     "shards": "{sequences:g} sequences do not divide over {shards:g} shards x {a.microbatches} microbatches: give a multiple of "
     "{parts:g}, the least is {least:.9g} tokens",
+    "pieces": "v={a.v} stages on each device are of a pipeline: give pp",
     "interleaved": "an interleaved pipeline takes a multiple of pp={a.pp} microbatches, not {a.microbatches}",
 }
 """What is said of each rule where it does not hold, of a layout a and a model c."""
 
 
 @formula
-def size_rules(c: Config, layout: Layout, more_stages: int = 0) -> dict:
-    """What a model's sizes ask of a layout: by rule a truth value, or an array of them.
-
-    more_stages  than layers: an end of the pipeline may have a table of the vocabulary and no layer
-    """
+def size_rules(c: Config, layout: Layout) -> dict:
+    """What a model's sizes ask of a layout: by rule a truth value, or an array of them."""
     tp, least = layout.tp, minimum(layout.tp, c.K)
     return {
         "tp": (c.N % tp == 0) & (c.D % tp == 0) & (c.F % tp == 0) & ((c.moe or c).F % tp == 0),
         "heads": (c.K % least == 0) & (tp % least == 0),
-        "stages": layout.stages <= c.L + more_stages,
+        "stages": layout.stages <= c.L + TABLES,
     } | ({"experts": c.moe.E % layout.ep == 0} if c.moe else {"no experts": layout.ep == 1})
 
 
@@ -65,11 +72,12 @@ def rules(c: Config, layout: Layout, tokens, T, machine: Slice | Chip) -> dict:
         chip, room = machine, {"pod": layout.chips <= prod(machine.pod)} if machine.axes else {}
     return {
         **room,
-        **size_rules(c, layout, 0 if isinstance(machine, Slice) else 2),
+        **size_rules(c, layout),
         "sequences": tokens % T == 0,
         "cp": T % layout.cp == 0,
         "shards": tokens / T % (shared(layout, chip).shards * layout.microbatches) == 0,
-        "interleaved": (layout.microbatches % layout.pp == 0) | (layout.schedule != "interleaved"),
+        "pieces": (layout.v == 1) | (layout.pp > 1),
+        "interleaved": (layout.microbatches % layout.pp == 0) | (layout.v == 1) | (layout.schedule not in INTERLEAVES),
     }
 
 
@@ -116,6 +124,7 @@ def _words(c: Config, a: Layout, tokens, T, machine: Slice | Chip) -> dict:
             "shape": "x".join(map(str, shape)),
             "axes": ", ".join(AXES),
             "pp": "pp·v" if a.v > 1 else "pp",
+            "most_stages": c.L + TABLES,
             "shards": shards,
             "parts": parts,
         }
@@ -144,10 +153,11 @@ def factors(n: int, k: int) -> Iterator[tuple[int, ...]]:
 
 
 @formula
-def meshes(c: Config, tokens: int, T: int, s: Slice, template: Layout = ANY):
+def meshes(c: Config, tokens: int, T: int, s: Slice, template: Layout = ANY, given: Mapping = NOTHING):
     """One array for each axis, of all the meshes that keep the rules with one microbatch or more.
 
     template  has the pods and the schedule
+    given     sizes of axes that are not searched
 
     >>> from helpers.costs.rooflines.chips import chip
     >>> from helpers.costs.transformers.public_models import model
@@ -157,35 +167,53 @@ def meshes(c: Config, tokens: int, T: int, s: Slice, template: Layout = ANY):
     import numpy as np
 
     rows = np.array(list(factors(_room(template, s), len(AXES))))
-    rows = rows[rows[:, AXES.index("pp")] <= c.L]
+    for axis in given.keys() & {*AXES}:
+        rows = rows[rows[:, AXES.index(axis)] == given[axis]]
+    rows = rows[rows[:, AXES.index("pp")] <= c.L + TABLES]
     for axis, size in (("tp", c.N), ("cp", T), ("ep", c.moe.E if c.moe else 1)):
         rows = rows[size % rows[:, AXES.index(axis)] == 0]  # most go here, and fast
-    # One microbatch is no multiple of pp.
-    schedule = "1F1B" if template.schedule == "interleaved" else template.schedule
-    layouts = Layout(**dict(zip(AXES, rows.T)), pods=template.pods, schedule=schedule)
+    layouts = Layout(**dict(zip(AXES, rows.T)), pods=template.pods, schedule=template.schedule)
     return dict(zip(AXES, rows[reduce(and_, rules(c, layouts, tokens, T, s).values())].T))
 
 
 @formula
-def grids(c: Config, tokens: int, T: int, s: Slice, template: Layout = ANY):
-    """Layouts of arrays that broadcast: meshes down, then zero, then microbatches; together they are all layouts.
+def interleavings(c: Config, pp: int, schedule: str = "1F1B") -> tuple[int, ...]:
+    """Stages that each of pp devices may have, of those that are tried.
 
-    A number of microbatches that does not divide a mesh's sequences is among them; `rules` tells.
-
-    template  whatever they have besides: pods, schedule, types of products and of what is stored
+    >>> from helpers.costs.transformers.public_models import model
+    >>> [interleavings(model("llama-3.1-405b"), pp) for pp in (1, 16, 32)]             # 126 layers and two tables: 16·8
+    [(1,), (1, 2, 4, 8), (1, 2, 4)]
     """
-    import numpy as np
-
-    sizes = meshes(c, tokens, T, s, template)
-    zero, microbatches = np.arange(4)[None, :, None], np.array(divisors(tokens // T))[None, None, :].astype(float)
-    for begin in range(0, len(sizes["tp"]), BLOCK):
-        block = {axis: n[begin : begin + BLOCK, None, None].astype(float) for axis, n in sizes.items()}
-        yield replace(template, **block, zero=zero, microbatches=microbatches)
+    many = pp > 1 and schedule in INTERLEAVES
+    return tuple(v for v in STAGES if v == 1 or (many and pp * v <= c.L + TABLES))
 
 
 @formula
-def keeps(c: Config, layout: Layout, tokens, T, s: Slice):
-    """Whether a layout is in the set: it keeps all rules, and has no simpler name.
+def grids(c: Config, tokens: int, T: int, s: Slice, template: Layout = ANY, given: Mapping = NOTHING):
+    """Layouts of arrays that broadcast: meshes down, each with every v, then zero, then microbatches; together they are all layouts.
+
+    A number of microbatches that does not divide a mesh's sequences, or is no multiple of pp where v asks for one, is among them;
+    `rules` tells.
+
+    template  whatever they have besides: pods, schedule, types of products and of what is stored
+    given     what of it is not searched: sizes of axes, zero, microbatches, v
+    """
+    import numpy as np
+
+    sizes = meshes(c, tokens, T, s, template, given)
+    stages = [(given["v"],) if "v" in given else interleavings(c, pp, template.schedule) for pp in sizes["pp"]]
+    sizes = {axis: np.repeat(n, [len(some) for some in stages]) for axis, n in sizes.items()}
+    sizes["v"] = np.array([v for some in stages for v in some])
+    tried = {"zero": range(4), "microbatches": divisors(tokens // T)} | {name: [x] for name, x in given.items()}
+    zero, microbatches = np.array(tried["zero"])[:, None], np.array(tried["microbatches"], float)
+    for begin in range(0, len(sizes["tp"]), BLOCK):
+        block = {axis: n[begin : begin + BLOCK, None, None].astype(float) for axis, n in sizes.items()}
+        yield replace(template, **block, zero=zero[None], microbatches=microbatches[None, None])
+
+
+@formula
+def keeps(c: Config, layout: Layout, tokens, T, s: Slice, any_name: bool = False):
+    """Whether a layout is in the set: it keeps all rules, and has no simpler name, unless `any_name` will do.
 
     Where nobody has the same weights, zero shares nothing; and with zero=3, chips along dp share weights as those along fsdp do.
 
@@ -198,4 +226,4 @@ def keeps(c: Config, layout: Layout, tokens, T, s: Slice):
     """
     copies, zero = layout.dp * layout.cp * layout.ep > 1, layout.zero
     simplest = (zero == 0) | (copies & ((zero < 3) | (layout.dp == 1)))
-    return reduce(and_, rules(c, layout, tokens, T, s).values(), simplest)
+    return reduce(and_, rules(c, layout, tokens, T, s).values(), simplest | any_name)

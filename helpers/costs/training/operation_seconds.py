@@ -14,6 +14,7 @@ from helpers.costs.rooflines.chips import CHIPS
 from helpers.costs.rooflines.gpu_machine import wave_efficiency
 from helpers.costs.rooflines.hardware import Chip
 from helpers.costs.sharding.collective_prices import (
+    CARD,
     IN_STEP,
     IN_STEP_TENSOR,
     IN_STEP_TOKENS,
@@ -35,6 +36,7 @@ NARROW = 32  # of a head's width W, a fused kernel has W / (W + 32) of what it c
 FUSED = 0.6  # arrays that go through HBM where a compiler or a fused kernel joins them, of those counted in `step_operations`
 OLD = 0.57  # FlashAttention-2's share on an H100, 35 %, over that of attention made for it (Shah et al. 2024, "FlashAttention-3")
 WIDE = {"mxfp8": "fp8", "nvfp4": "fp4"}  # types whose rate stands under another name in `chips`
+USUAL_CARD = 0.5  # of what a card reaches in a tuned network, in one as it usually is
 TORUS = 0.3  # of `half`, on a TPU, whose kernel works on whole rows of queries
 STORED = {"bf16": 2, "fp8": 1, "mxfp8": 1, "int8": 1, "nvfp4": 0.5}  # bytes of a number that a product reads
 
@@ -57,28 +59,28 @@ class Constants:
     half       tokens of a sequence with which fused attention has half of that, on an A100; on others in proportion to their FLOPs
     memory     share of HBM bytes/s of work that streams
     latency    seconds that a kernel, or a hop of a ring, takes at least, on a GPU
-    link       share of the bytes/s of ICI, NVLink, or a tuned network
-    network    share of the bytes/s of a network between hosts as it usually is
+    link       share of the bytes/s of ICI or NVLink
     tensor     share of collectives over tp, and to experts, that nothing hides on a GPU, where programs wait for them
     data       share of other collectives that nothing hides, even where there is time to
     usual      how much longer products and streams take in usual software than in tuned
+    experts    seconds in which a host launches a layer with experts, forward and backward, where GPUs hang on it by PCIe
     """
 
-    ampere: float = 0.746
-    hopper: float = 0.651
-    blackwell: float = 0.551
-    v5: float = 0.851
-    v6: float = 0.652
-    eight: float = 0.739
+    ampere: float = 0.742
+    hopper: float = 0.646
+    blackwell: float = 0.554
+    v5: float = 0.842
+    v6: float = 0.649
+    eight: float = 0.734
     attention: float = 0.615
-    half: float = 1270
-    memory: float = 0.63
+    half: float = 1200
+    memory: float = 0.625
     latency: float = IN_STEP.hop
     link: float = IN_STEP.link
-    network: float = 0.445
-    tensor: float = 0.743
-    data: float = 0.293
+    tensor: float = 0.732
+    data: float = 0.186
     usual: float = 1.14
+    experts: float = 0.00757
 
     def share(self, chip: Chip) -> float:
         """Share of peak of a large product; of a chip without measured steps that of its lender."""
@@ -111,6 +113,8 @@ class Software:
                go through HBM
     overlaps   collectives run beside products where they can
     overlaps_tp  tp's run in pieces beside the products that wait for them
+    logit      bytes that the loss holds of a logit: 6 if it is fused, bf16 and a softmax in float32; 10 with a gradient in float32 beside
+               it, 16 if nothing is fused
     gathers    collectives in which fsdp gathers a layer: 1, or one for each of its matrices and vectors
     """
 
@@ -119,6 +123,7 @@ class Software:
     overlaps: bool = True
     overlaps_tp: bool = False
     gathers: int = 1
+    logit: float = 6
 
     def __post_init__(self):
         if self.attention not in ("fused", "unmasked", "stored"):
@@ -164,7 +169,7 @@ class Pace:
 
     def _rates(self, table: Table) -> Rates:
         k = self.k
-        network = k.link if self.software.tuned else k.network
+        network = CARD if self.software.tuned else CARD * USUAL_CARD
         hop = 0.0 if table.hop == 0 else k.latency
         return replace(table, link=k.link, network=network, hop=hop, network_hop=hop).on(self.chip)
 
@@ -187,6 +192,11 @@ class Pace:
     def launch(self) -> float:
         """Seconds of a kernel that does nothing."""
         return self.k.latency if self.gpu else 0.0
+
+    @cached_property
+    def experts(self) -> float:
+        """Seconds in which a host launches a layer with experts; those of racks, whose chips share their host's memory, launch graphs."""
+        return where(self.chip.pod[0] <= 8, self.k.experts, 0.0) if self.gpu else 0.0
 
     @cached_property
     def usual(self) -> float:
@@ -232,7 +242,7 @@ class Pace:
         """One run of a collective over a group of chips."""
         rates = self.tokens if send.role == "tokens" else self.tensor if send.axes == ("tp",) else self.links
         calls = self.software.gathers if "fsdp" in send.axes else 1
-        return calls * collective_seconds(send.kind, send.bytes / calls, group, rates, send.copies)
+        return calls * collective_seconds(send.kind, send.bytes / calls, group, rates, send.copies, send.reached(group))
 
     def rate(self, n, inside):
         """Bytes/s, one way, that each of n chips gets in a ring of them, if neighbours in it are `inside` chips apart."""

@@ -11,7 +11,7 @@ devices nothing takes time: an activation that is sent is small (`training_step.
     naive        one microbatch after the other, through all stages and back
     GPipe        all F, then all BW
     1F1B         as soon as the last stage has an F it does its BW: as long a bubble, but p microbatches in memory and not m
-    interleaved  1F1B with v stages, far apart, on each device: the pipeline fills with pieces of 1/v
+    interleaved  1F1B with v stages, far apart, on each device: the pipeline fills with pieces of 1/v. 1F1B with v > 1 is this
     ZB-H1        backward split in two: B at once, W where 1F1B would wait; every device holds what 1F1B's first one does
     ZB-H2        the same with up to twice the microbatches in memory: if B takes no longer than F, F and B together no longer
                  than two W, and m is 2p - 1 or more, no device waits between its first and its last task
@@ -30,7 +30,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from helpers.arguments import Count, formula
-from helpers.numeric import maximum, minimum, plain
+from helpers.numeric import maximum, minimum, plain, where
 
 KINDS = ("F", "B", "W", "BW")
 
@@ -145,6 +145,7 @@ PIPELINES = {
     "ZB-H2": zb_h2,
     "ZB-V": zb_v,
 }
+INTERLEAVES = ("1F1B", "interleaved")  # schedules that may have several stages on each device
 SCHEDULES = (*PIPELINES, "DualPipe")
 """Those that have closed forms: DualPipe's microbatches come from both ends, so each stage lies on two devices, and no order is
 written here."""
@@ -164,9 +165,9 @@ def pipeline(name: str, p: int, m: int, v: int = 1) -> Orders:
         raise ValueError(
             f"p devices, m microbatches and v stages on each are whole numbers of 1 or more, got {p}, {m} and {v}"
         )
-    if v > 1 and name != "interleaved":
-        raise ValueError(f"{name} has its own number of stages on each device: v is for 'interleaved'")
-    return interleaved(p, m, v) if name == "interleaved" else PIPELINES[name](p, m)
+    if v > 1 and name not in INTERLEAVES:
+        raise ValueError(f"{name} has its own number of stages on each device: v is for 1F1B")
+    return interleaved(p, m, v) if name in INTERLEAVES else PIPELINES[name](p, m)
 
 
 def _split(p: int, m: int, ahead: Sequence[int], behind: Sequence[int]) -> Orders:
@@ -346,7 +347,7 @@ def idle(name: str, p, m, v=1, F=1.0, B=1.0, W=1.0):
     if plain(p, m, v):
         if min(p, m, v) < 1:
             raise ValueError(f"a pipeline has one stage, one microbatch or more, not p={p}, m={m}, v={v}")
-        if name == "interleaved" and v > 1:
+        if name in INTERLEAVES and v > 1:
             in_groups(p, m)
     if name == "naive":
         return (p - 1) * m * (F + B + W)
@@ -358,7 +359,7 @@ def idle(name: str, p, m, v=1, F=1.0, B=1.0, W=1.0):
         return (p - 1) * F / 2
     if name == "DualPipe":
         return maximum(0.0, (p / 2 - 1) * (F + 2 * B - W))
-    return (p - 1) * (F + B + W) / (v if name == "interleaved" else 1)
+    return (p - 1) * (F + B + W) / (v if name in INTERLEAVES else 1)
 
 
 @formula
@@ -388,8 +389,8 @@ def in_flight(name: str, p: Count, m: Count, v: Count = 1, device: int = 0):
         return m
     if name in ("ZB-H1", "ZB-H2", "ZB-V", "DualPipe"):
         return minimum(m, {"ZB-H2": 2 * p - 1, "DualPipe": p + 1}.get(name, p))
-    if name == "interleaved" and not (isinstance(v, int) and v == 1):
-        return minimum(m, (2 * (p - 1 - device) + (v - 1) * p + 1) / v)
+    if name in INTERLEAVES and not (isinstance(v, int) and v == 1):
+        return minimum(m, where(v > 1, (2 * (p - 1 - device) + (v - 1) * p + 1) / v, p - device))
     return minimum(m, p - device)
 
 

@@ -14,7 +14,7 @@ from helpers.costs.rooflines.hardware import Chip
 from helpers.costs.sharding.collective_prices import in_domains
 from helpers.costs.transformers.config import Config, LayerKind
 from helpers.costs.transformers.training_memory_bytes import arrays
-from helpers.numeric import maximum, minimum, where
+from helpers.numeric import maximum, minimum, sqrt, where
 
 from .layout import Layout, groups_near, shared
 from .layout_set import check
@@ -58,14 +58,14 @@ class LayerPrices:
     forward, backward  kernels of either pass
     attention    its part of both
     stream       norms and activation functions of the forward pass
-    sends        its collectives, with the seconds of one run of each
+    sends        its collectives, with the seconds of one run of each, and whether it leaves a domain's cards alone
     """
 
     forward: float
     backward: float
     attention: tuple
     stream: float
-    sends: tuple[tuple[Send, float], ...]
+    sends: tuple[tuple[Send, float, int], ...]
 
 
 @formula
@@ -97,9 +97,9 @@ def prices(
     sums = 0.0  # of gradients over copies of the model, and gathers of what these share
     for layer, priced in zip(listed.layers, layers):
         runs = sum(
-            (send.update + send.backward * layout.microbatches) * seconds
-            for send, seconds in priced.sends
-            if send.role in ("weights", "gradients") and "fsdp" not in send.axes
+            (send.update + (send.backward * layout.microbatches if "fsdp" not in send.axes else 0)) * seconds
+            for send, seconds, _ in priced.sends
+            if send.role in ("weights", "gradients")
         )
         sums = sums + layer.count / layout.pp * runs
     pods = sum(pace.send(send, in_domains(1, layout.pods)) for send in listed.pods)
@@ -112,7 +112,12 @@ def _layer(layer: Layer, pace: Pace, along) -> LayerPrices:
     products = [pace.passes(p, "bf16" if p.role == "router" else None) for p in layer.products]
     stream = [pace.stream(numbers, KERNELS) for numbers in layer.streamed]
     forward, backward = (sum(p[i] for p in products) + attention[i] + stream[i] for i in (0, 1))
-    sends = tuple((send, pace.send(send, along(*send.axes))) for send in layer.sends if send.runs)
+    if layer.kind.moe and pace.gpu:  # between full overlap of host and chip and none
+        forward, backward = (
+            sqrt(x**2 + (share * pace.experts) ** 2) for x, share in ((forward, 1 / 3), (backward, 2 / 3))
+        )
+    groups = [(send, along(*send.axes)) for send in layer.sends if send.runs]
+    sends = tuple((send, pace.send(send, group), where(group.domains > 1, 0, 1)) for send, group in groups)
     return LayerPrices(forward, backward, attention, stream[0], sends)
 
 
@@ -180,7 +185,7 @@ def _parts(c: Config, chip: Chip, layout: Layout, p: Prices) -> dict:
     both, forward = sum(layer.values()), sum(share * priced.forward for share, priced in zip(shares, p.layers))
     stage, even = slowest_stage(c, both, p.head, layout), c.L / layout.pp * both
     ahead, back = c.L / layout.pp * forward, c.L / layout.pp * (both - forward)
-    whole = c.L % layout.stages == 0
+    whole = c.L % layout.pp == 0
     last = where(whole, p.head, p.head / layout.pp)  # of a stage that is as full as the others
     return {name: rounds * c.L / layout.pp * seconds for name, seconds in layer.items()} | {
         "unembedding": rounds * last,
@@ -202,8 +207,10 @@ def _parts_of_layer(layer: LayerPrices, layout: Layout, pace: Pace) -> dict:
     again = {"everything": 0.0, "matmuls": layer.attention[0] + layer.stream}.get(layout.policy, layer.forward)
     waits = (pace.k.tensor if pace.gpu else pace.k.data) if overlaps else 1.0
 
-    def passes(chosen):  # seconds of both passes' collectives
-        runs = [(send.passes(layout.policy), seconds) for send, seconds in layer.sends if chosen(send)]
+    def passes(chosen, inside=False):  # seconds of both passes' collectives, or of those that are inside a domain
+        runs = [
+            (s.passes(layout.policy), took * (within if inside else 1)) for s, took, within in layer.sends if chosen(s)
+        ]
         return tuple(sum((times[i] * seconds for times, seconds in runs), 0.0) for i in (0, 1))
 
     def beside(sent, forward, backward):
@@ -211,13 +218,23 @@ def _parts_of_layer(layer: LayerPrices, layout: Layout, pace: Pace) -> dict:
             return sum(sent)
         return pace.k.data * sum(sent) + maximum(0.0, sent[0] - forward) + maximum(0.0, sent[1] - backward)
 
+    tensor, tokens = (
+        waits * share for share in (0.5 if pace.software.overlaps_tp else 1.0, 0.0 if layout.overlaps_experts else 1.0)
+    )
+    busy = zip(passes(lambda s: s.axes == ("tp",), True), passes(lambda s: s.role == "tokens", True))
+    idle_cards = [tensor * x + tokens * y for x, y in busy]  # chips wait for each other, and weights can travel
+    exchange = passes(lambda s: s.role == "tokens")
     return {
         "kernels": layer.forward + layer.backward,
         "again": again,
-        "tensor": sum(passes(lambda s: s.axes == ("tp",))) * waits * (0.5 if pace.software.overlaps_tp else 1.0),
-        "experts": sum(passes(lambda s: s.role == "tokens")) * waits,
+        "tensor": sum(passes(lambda s: s.axes == ("tp",))) * tensor,
+        "experts": beside(exchange, layer.forward, layer.backward + again)
+        if layout.overlaps_experts
+        else sum(exchange) * tokens,
         "context": beside(passes(lambda s: s.role == "keys"), *layer.attention),
-        "weights": beside(passes(lambda s: "fsdp" in s.axes), layer.forward, layer.backward + again),
+        "weights": beside(
+            passes(lambda s: "fsdp" in s.axes), layer.forward + idle_cards[0], layer.backward + again + idle_cards[1]
+        ),
     }
 
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from helpers.arguments import formula
+from helpers.costs.sharding.collective_prices import Group, domains_reached
 from helpers.costs.transformers.config import UNUSUAL, Config
 from helpers.costs.transformers.layer_products import (
     QKV,
@@ -28,7 +29,7 @@ from helpers.costs.transformers.layer_products import (
 from helpers.costs.transformers.mixers import LayerKind, NoMixer
 from helpers.costs.transformers.parameters_and_flops import pairs, parameters
 from helpers.costs.transformers.training_memory_bytes import unread
-from helpers.numeric import ceil, maximum, plain, where
+from helpers.numeric import ceil, maximum, minimum, plain, where
 
 from .layout import Layout
 
@@ -82,6 +83,7 @@ class Send:
     again    times more in the backward pass, by policy
     hides    nothing waits for it, so it can run beside the products
     copies   of a token among what an AllToAll sends
+    nodes    domains that they go to, at most; 0 as many as chance gives
     """
 
     kind: str
@@ -94,6 +96,11 @@ class Send:
     again: Mapping[str, float] = field(default_factory=dict)
     hides: bool = True
     copies: float = 1
+    nodes: int = 0
+
+    def reached(self, group: Group):
+        """Domains that the copies of a token go to, of those of a group; None where chance alone says."""
+        return minimum(self.nodes, domains_reached(self.copies, group.domains)) if self.nodes else None
 
     @property
     def runs(self) -> bool:
@@ -329,22 +336,27 @@ def _tokens(c: Config, layout: Layout, routed) -> tuple[Send, ...]:
     """Tokens go to their experts and back; their gradients the same way; experts' inputs are sent again, not kept."""
     size = layout.stored.activation * routed * layout.ep * layout.tp
     again = {"block": 1, "nothing": 2}
-    return (Send("AllToAll", ("tp", "ep"), "tokens", size, 2, 3, 0, again, False, c.moe.k),)
+    hides = layout.overlaps_experts
+    return (Send("AllToAll", ("tp", "ep"), "tokens", size, 2, 3, 0, again, hides, c.moe.k, layout.nodes),)
 
 
 def _weights(layout: Layout, numbers, copies: tuple[str, ...]) -> tuple[Send, ...]:
-    """Weights under fsdp, and under zero=3 those that are copied along other axes: gathered for each pass, gradients scattered.
+    """Weights under fsdp, and under zero=3 those that are copied along other axes: gathered for each pass, gradients scattered; or, in
+    a pipeline, both once a step, since frameworks keep weights and gradients whole over its microbatches.
 
     Otherwise gradients are summed over the copies, at the end, or with zero=2 after every microbatch. Weights are sent in the
     type that products read, and so are a microbatch's gradients; sums at a step's end in the type in which gradients are stored.
     """
     z, whole = layout.zero, (*copies[:-1], "fsdp", "dp")
-    size = min(layout.stored.weight, layout.stored.activation) * numbers
+    size, stored = min(layout.stored.weight, layout.stored.activation) * numbers, layout.stored.gradient
     gathers = []
     for axes, on in ((("fsdp",), z < 3), (whole, z == 3)):
-        gathers.append(Send("AllGather", axes, "weights", size, 1 * on, 1 * on, 0, {"nothing": 1 * on}))
-        gathers.append(Send("ReduceScatter", axes, "gradients", size, 0, 1 * on))
-    sums = layout.stored.gradient * (numbers / layout.fsdp)
+        each, once = on * where(layout.pp > 1, 0, 1), on * where(layout.pp > 1, 1, 0)
+        gathers.append(Send("AllGather", axes, "weights", size, each, each, once, {"nothing": each}))
+        gathers.append(Send("ReduceScatter", axes, "gradients", size, 0, each, once))
+    sums = where(stored > 0, stored, layout.stored.weight) * (
+        numbers / layout.fsdp
+    )  # what is not kept is sent all the same
     return (
         *gathers,
         Send("AllReduce", copies, "gradients", sums, update=1 * (z == 0)),
@@ -367,21 +379,20 @@ def _handed(c: Config, layout: Layout, rows) -> tuple[Send, ...]:
 
 @formula
 def stage_layers(c: Config, layout: Layout):
-    """Layers of the fullest stage: all have as many, or else some one more for each of v.
+    """Layers of the fullest device: all have as many, or else some one more, for stages need not be equal.
 
     >>> from helpers.costs.transformers.public_models import model
     >>> [float(stage_layers(model("llama-3.1-405b"), Layout(pp=n))) for n in (1, 14, 16)]
     [126.0, 9.0, 8.0]
     """
-    stages = layout.stages
-    return where(c.L % stages == 0, c.L / layout.pp, 1.0 * ceil(c.L / stages) * (stages / layout.pp))
+    return 1.0 * ceil(c.L / layout.pp)
 
 
 @formula
 def slowest_stage(c: Config, layer, head, layout: Layout):
     """Seconds of the slowest stage, of those of a layer and of the unembedding.
 
-    Where layers do not divide, the stage with the unembedding gets fewer of them.
+    Where layers do not divide, the device with the unembedding gets fewer of them.
     """
     most, even = stage_layers(c, layout) * layer, c.L / layout.pp * layer
-    return where(c.L % layout.stages == 0, even + head, maximum(most, even + head / layout.pp))
+    return where(c.L % layout.pp == 0, even + head, maximum(most, even + head / layout.pp))

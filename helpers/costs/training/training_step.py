@@ -11,7 +11,7 @@ Memory is that of the fullest device at its peak, by role, as allocators report 
 the formulas of the sources need; this goes from the list of operations and adds what runs hold besides: the copy of the largest
 gradient before it is added, logits as the loss keeps them, and what libraries keep. Fused attention keeps no T·S weights,
 whatever the policy. A pipeline's first device has the embedding and the most microbatches under way, its last one the unembedding
-and the logits, and of a mixture's layers perhaps more with experts; the fuller of the two counts. Stages may be uneven.
+and the logits, and of a mixture's layers perhaps more with experts; the fullest counts. Stages may be uneven.
 
 Any number may be an array, of layouts for instance: `layout_search.search` is one call of `step`. Arrays are not checked.
 
@@ -32,7 +32,7 @@ from helpers.numeric import maximum, minimum, plain, where
 
 from .closed_forms import zero_memory as zero_memory  # asked for beside `step`
 from .layout import Layout, groups, shared
-from .layout_set import check
+from .layout_set import TABLES, check
 from .operation_seconds import TUNED, Software, published
 from .pipeline_schedules import bubble, in_flight
 from .step_estimate import Estimate, Prices, estimated, prices, utilisation
@@ -43,7 +43,7 @@ CUT = ("q", "q_up", "k", "v", "kv_up", "shares", "heads", "gate", "in", "hidden"
 """Arrays of `training_memory_bytes.arrays`, by the first word, that tp cuts by heads or by F; the others are of D, or latent."""
 
 LIBRARY = 1.6 * 2**30  # bytes of a GPU: buffers of collectives, workspaces, fragments; what B200 held that has no name
-LOGIT = 6  # bytes a logit: bf16 as the product gives it, float32 as the loss keeps its softmax
+TIGHT = 0.06  # of a chip's bytes: what counts of dense models and mixtures miss in the median, source by source (bench_estimate)
 
 
 @formula
@@ -73,7 +73,7 @@ class Sent(Send):
 class DeviceMemory:
     """Bytes of the fullest device, by role.
 
-    gathered     weights of two layers that fsdp has gathered, one of them ahead
+    gathered     weights of two layers that fsdp has gathered, one of them ahead; in a pipeline those of all its layers, and whole gradients
     activations  what is kept for the backward pass of all microbatches under way
     working      what one layer makes again, and the largest gradient of a matrix before it is added to its sum
     logits       of one microbatch
@@ -224,6 +224,11 @@ class Step:
         """Bytes that the fullest device has too few; 0 if all fits."""
         return maximum(self.memory.total - self.slice.chip.hbm_bytes, 0.0)
 
+    @property
+    def tight(self) -> bool:
+        """Whether fewer bytes are missing than a count of them is off: it may run."""
+        return 0 < self.missing <= TIGHT * self.slice.chip.hbm_bytes
+
 
 @formula(signed="T tokens")
 def step(c: Config, layout: Layout, tokens, T, s: Slice, count: str = "all", hop: float | None = None) -> Step:
@@ -255,7 +260,7 @@ def collectives(step: Step) -> tuple[Sent, ...]:
     along, rates = groups(layout, step.slice), PUBLISHED.on(step.slice.chip, step.hop)
     for send, layers in _stage_sends(step):
         group = in_domains(1, layout.pods) if send.axes == ("pods",) else along(*send.axes)
-        seconds = collective_seconds(send.kind, send.bytes, group, rates, send.copies)
+        seconds = collective_seconds(send.kind, send.bytes, group, rates, send.copies, send.reached(group))
         for when, n in zip(("forward", "backward", "update"), (*send.passes(layout.policy), send.update)):
             times = n * layers * (1 if when == "update" else layout.microbatches)
             if not plain(times, group.n) or (times and group.n > 1):
@@ -300,7 +305,13 @@ def fullest(c: Config, chip: Chip, layout: Layout, listed: Operations, T, softwa
     layers, tokens = listed.layers, layout.stored.activation * listed.rows  # bytes, if a number is kept of each token
     matrix = _most(layers, [maximum(*(p.weights for p in layer.products)) for layer in layers])
     again = tokens * _most(layers, _kept(c, layers, layout, "everything", T, software))
-    gathered = 2 * 2 * _most(layers, [layer.held.dense + layer.held.experts for layer in layers])
+    whole = listed.held.dense + listed.held.experts
+    gathered = where(
+        layout.pp > 1,
+        (2 + layout.stored.gradient)
+        * whole,  # PyTorch's pipelines: no resharding, and no sum before the last microbatch
+        2 * 2 * _most(layers, [layer.held.dense + layer.held.experts for layer in layers]),
+    )
     shares = (layout.fsdp > 1) | ((layout.zero == 3) & (layout.dp * layout.ep * layout.cp > 1))
     alike = {
         "gathered": where(shares, gathered, 0.0),
@@ -308,32 +319,45 @@ def fullest(c: Config, chip: Chip, layout: Layout, listed: Operations, T, softwa
         "library": LIBRARY if chip.axes == 0 else 0.0,
     }
     kept = [tokens * numbers for numbers in _kept(c, layers, layout, layout.policy, T, software)]
-    head, tail = (DeviceMemory(**_end(c, layout, listed, kept, last), **alike) for last in (False, True))
-    fuller = tail.total > head.total
-    return DeviceMemory(**{name: where(fuller, getattr(tail, name), getattr(head, name)) for name in vars(head)})
+    most, *others = (
+        DeviceMemory(**_device(c, layout, listed, kept, at, software.logit), **alike)
+        for at in ("first", "second", "last")
+    )
+    for other in others:
+        fuller = other.total > most.total
+        most = DeviceMemory(**{name: where(fuller, getattr(other, name), x) for name, x in vars(most).items()})
+    return most
 
 
-def _end(c: Config, layout: Layout, listed: Operations, kept: list, last: bool) -> dict:
-    """What the first and the last device of a pipeline need not have alike; of one stage both are the same."""
-    layers, pp, sizes, n = listed.layers, layout.pp, layout.stored, minimum(stage_layers(c, layout), c.L)
+def _device(c: Config, layout: Layout, listed: Operations, kept: list, stage: str, logit: float) -> dict:
+    """What devices of a pipeline need not have alike; of one stage all three are the same.
+
+    Interleaved stages may count a table of the vocabulary as a layer, so that both ends have one fewer: LLaMA-3.1-405B has 126 layers
+    on 16 devices (Dubey et al. 2024, section 3.3.2). Then the second device may be the fullest.
+    """
+    layers, pp, sizes, last = listed.layers, layout.pp, layout.stored, stage == "last"
+    fewer = (stage != "second") & (layout.v > 1) & (pp > 1) & ((c.L + TABLES) % layout.stages == 0)
+    n = minimum(stage_layers(c, layout), c.L) - where(fewer, 1, 0)
     dense, experts = (
         _of_stage(c, layers, [getattr(layer.held, name) for layer in layers], n, last) for name in ("dense", "experts")
     )
     both, alone = listed.table + (0 if c.tied else listed.head.weights), pp == 1
-    tables, loss = where(alone, both, listed.head.weights if last else listed.table), alone | last
+    end = {"first": listed.table, "last": listed.head.weights}.get(stage, 0.0)
+    tables, loss = where(alone, both, end), alone | last
     if layout.schedule == "DualPipe":  # all weights lie on two devices
         dense, experts = (where(pp > 1, 2, 1) * x for x in (dense, experts))
         tables, loss = both, True
     elif layout.schedule == "ZB-V":  # the first device has the first stage and the last one
-        tables, loss = where(alone, both, 0.0 if last else both), alone | (not last)
+        tables, loss = where(alone, both, both if stage == "first" else 0.0), alone | (stage == "first")
     held = Held(dense + tables, experts)
-    under_way = in_flight(layout.schedule, pp, layout.microbatches, layout.v, pp - 1 if last else 0)
+    device = {"first": 0, "last": pp - 1}.get(stage, minimum(1, pp - 1))
+    under_way = in_flight(layout.schedule, pp, layout.microbatches, layout.v, device)
     return {
         "weights": sizes.weight * held.share(layout, layout.zero >= 3),
         "gradients": sizes.gradient * held.share(layout, layout.zero >= 2),
         "optimizer": 0.0 if layout.offload == "optimizer" else sizes.state * held.share(layout, layout.zero >= 1),
         "activations": _of_stage(c, layers, kept, n, last) * under_way,
-        "logits": where(loss, LOGIT * listed.rows * c.V / layout.tp, 0.0),
+        "logits": where(loss, logit * listed.rows * c.V / layout.tp, 0.0),
     }
 
 

@@ -135,10 +135,11 @@ DISCRETE = set(
     acceptance adjacent algorithms all_scores along arithmetic at_users attainment attention_collectives attention_sends
     backward batched beside best_disaggregated best_K best_length best_mesh best_split between_slices block bottleneck
     bound_by budgeted bursts by_tier bytes_each caches careful_seconds cheapest check check_fits chip choose chrome_trace cluster_of
-    collective_seconds collectives completed continuous_steps deployments designs diameter disaggregated disaggregated_plans distance
+    collective_seconds collectives completed completed_layout continuous_steps deployments designs diameter disaggregated
+    disaggregated_plans distance
     divisors edge even every_cut exchange expected_imbalance exposed factors family fastest feed_forward_products fields finished
     fitting frontier gather_matmul gather_to_one goodput gpipe gpu grain grids groups groups_near hierarchical_steps hosts idle_matrices
-    in_domains in_groups interleaved is_array is_hsdp is_record keeps key known largest_group largest_normal
+    in_domains in_groups interleaved interleavings is_array is_hsdp is_record keeps key known largest_group largest_normal
     latent_collectives lies line_distance links load local_products machines matmul_scatter max_flow menu meshes mixed
     mixed_load mixed_works mixer_products model module moves near offloaded_matmul on_fullest on_torus one_f_one_b one_piece
     order paged_schedule parse parted passes percentile percentiles pipeline plain plan plans points poisson prefill
@@ -146,6 +147,6 @@ DISCRETE = set(
     requests residual routes rules search send sequence_collectives shapes sharded_flops shardings shared shared_prefixes
     shares sides simulate size_rules sizes_of slices smallest smallest_slice spell splits started state static_steps steps stored_types
     taken thresholds tier_moves tiers tile_fits times timings turns unknown unread visits volumes ways ways_by_heads wiring
-    words work zb_h1 zb_h2 zb_v short_ring in_session
+    unfolded words work zb_h1 zb_h2 zb_v short_ring in_session
     """.split()
 )

@@ -5,14 +5,16 @@ from math import inf
 
 import pytest
 
+from helpers.costs.racks.measured_collectives import REACHED
 from helpers.costs.rooflines.chips import CHIPS, chip
+from helpers.costs.sharding.collective_prices import CARD
 from helpers.costs.training.operation_seconds import CONSTANTS, OLD, USUAL, Constants, Pace, Software
 from helpers.costs.training.step_operations import Attention
 from helpers.costs.transformers.layer_products import Product
 from tests.helpers.costs.tables import refused, walks
 
 PERFECT = Constants(
-    ampere=1, hopper=1, blackwell=1, v5=1, v6=1, eight=1, attention=1, half=0, memory=inf, latency=0, link=1, network=1, usual=1
+    ampere=1, hopper=1, blackwell=1, v5=1, v6=1, eight=1, attention=1, half=0, memory=inf, latency=0, link=1, usual=1, experts=0
 )  # fmt: skip
 WAVE = Product("mlp", 128 * 108, 256, 8192)  # a tile for each SM of an A100
 
@@ -79,15 +81,20 @@ def test_stored_attention_reads_its_scores():
 def test_rates_of_rings():
     a100, v5e, rack = (Pace(chip(c), k=PERFECT) for c in ("A100", "v5e", "GB200"))
     assert a100.rate(8, 1) == 3e11  # one host: NVLink
-    assert a100.rate(32, 8) == 2.5e10  # a network card each
-    assert a100.rate(32, 1) == 8 * 2.5e10  # all eight cards of a host carry one ring
+    assert a100.rate(32, 8) == CARD * 2.5e10  # a network card each
+    assert a100.rate(32, 1) == 8 * CARD * 2.5e10  # all eight cards of a host carry one ring
     assert v5e.rate(16, 1) == 9e10 and v5e.rate(256, 1) == 1.8e11
     assert rack.rate(64, 1) == 9e11 and rack.rate(64, 8) < 9e11  # 72 GPUs behind a rack's switches
 
 
 def test_usual_software_is_slower():
     assert Pace(chip("H100"), USUAL).product(WAVE) == pytest.approx(CONSTANTS.usual * Pace(chip("H100")).product(WAVE))
-    assert Pace(chip("H100"), USUAL).links.network < Pace(chip("H100")).links.network
+    assert (
+        Pace(chip("H100"), USUAL).links.network
+        < Pace(chip("H100")).links.network
+        == CARD * 5e10
+        == REACHED.network * 5e10
+    )
 
 
 def test_more_power_is_a_faster_clock():

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from helpers.costs.training.pipeline_schedules import (
+    INTERLEAVES,
     PIPELINES,
     Task,
     bubble,
@@ -24,7 +25,7 @@ WHOLE = ("naive", "GPipe", "1F1B", "interleaved")
 
 
 def several(name, p, m):
-    return (1, 2, 3) if name == "interleaved" and m % p == 0 else (1,)
+    return (1, 2, 3) if name in INTERLEAVES and m % p == 0 else (1,)
 
 
 def thin(name, v):
@@ -171,7 +172,7 @@ def test_errors_say_what_would_be_right():
     refused(
         (lambda: pipeline("DualPipe", 2, 2), "'DualPipe' is no pipeline with an order: there are naive, GPipe"),
         (lambda: pipeline("1F1B", 0, 2), "whole numbers of 1 or more, got 0, 2 and 1"),
-        (lambda: pipeline("1F1B", 2, 2, 2), "1F1B has its own number of stages on each device: v is for 'interleaved'"),
+        (lambda: pipeline("GPipe", 2, 2, 2), "GPipe has its own number of stages on each device: v is for 1F1B"),
         (lambda: pipeline("interleaved", 4, 6, 2), "groups of p=4, so m is a multiple of it, not 6"),
         (lambda: simulate([[], []]), "a schedule has tasks"),
         (lambda: simulate([[F0, BW0, BW0]]), "BW of microbatch 0 at stage 0 is done 2 times: once is right"),

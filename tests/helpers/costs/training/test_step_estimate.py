@@ -25,7 +25,7 @@ from tools import bench_estimate as bench
 
 from .test_operation_seconds import PERFECT
 
-NOTHING = replace(PERFECT, link=inf, network=inf)
+NOTHING = replace(PERFECT, link=inf)
 TIDY = Config(2048, 8, 16, 16, 128, 8192, 32768, gated=False)  # multiples of every tile
 STORED = Software(attention="stored")
 ROWS = bench.rows()
@@ -63,13 +63,44 @@ def test_the_stage_with_the_unembedding_decides():
 
 
 def test_what_a_layer_gathers_hides_behind_that_layer():
-    """Tokens of one sequence on each chip hide FSDP's gathers over the network badly, of sixteen well."""
+    """A thousand tokens on each chip hide FSDP's gathers over the network badly, sixteen times as many well."""
     c = model("llama-3-70b")
     seen = []
-    for B in (512, 8192):
-        parts = step_seconds(c, chip("H100"), Layout(fsdp=512), B, 2048).parts
+    for B in (512, 16384):
+        parts = step_seconds(c, chip("H100"), Layout(fsdp=512), B, 1024).parts
         seen.append(parts["weights"] / parts["kernels"])
     assert seen[0] > 0.5 and seen[1] < 0.05
+
+
+def test_a_second_microbatch_hides_what_experts_exchange():
+    """At best as much as its layers compute; and no token goes to more domains than are allowed."""
+    c, laid = model("deepseek-v3"), Layout(pp=16, ep=64, zero=1, microbatches=120, policy="everything")
+    waits, hides, near = (
+        step_seconds(c, chip("H100"), replace(laid, **more), 7680, 4096).parts
+        for more in ({}, {"overlaps_experts": True}, {"overlaps_experts": True, "nodes": 4})
+    )
+    assert hides["kernels"] == waits["kernels"] and hides["experts"] < 0.5 * waits["experts"]
+    assert near["experts"] < hides["experts"]
+    far = step_seconds(c, chip("H100"), replace(laid, nodes=8), 7680, 4096).parts["experts"]
+    four = step_seconds(c, chip("H100"), replace(laid, nodes=4), 7680, 4096).parts["experts"]
+    assert far == pytest.approx(waits["experts"])  # chance reaches fewer than eight
+    chance = 8 * (1 - (1 - 1 / 8) ** 8)  # domains that eight copies reach, of eight
+    assert four / far == pytest.approx(4 / chance, rel=0.02)
+
+
+def test_a_host_launches_a_layer_with_experts_in_its_own_time():
+    """However few tokens there are; not where the chips are those of a rack, and not without experts."""
+    k = replace(CONSTANTS, experts=0.02)
+    for name, of, waits in (
+        ("qwen-3-30b-a3b", "H100", True),
+        ("qwen-3-30b-a3b", "GB200", False),
+        ("qwen-3-8b", "H100", False),
+    ):
+        c, laid = model(name), Layout(dp=8, policy="everything")
+        few = step_seconds(c, chip(of), laid, 8, 128, k=k).parts["kernels"]
+        assert (few >= 0.02 * c.L) == waits, name
+        many = [step_seconds(c, chip(of), laid, 512, 4096, k=x).parts["kernels"] for x in (k, CONSTANTS)]
+        assert many[0] == pytest.approx(many[1], rel=0.02)
 
 
 def test_software_that_overlaps_nothing_waits_for_all():
@@ -116,7 +147,11 @@ def test_a_host_updates_as_fast_as_was_published():
         (Layout(), -8, "tokens and T are 1 or more"),
         (Layout(tp=7), 8, "tp=7 does not divide N=16, D="),
         (Layout(tp=32), 8, "tp=32 does not divide N=16, D="),
-        (Layout(pp=16, microbatches=8), 8, "16 stages are more than L=8 layers: let pp be 8 or less"),
+        (
+            Layout(pp=16, microbatches=8),
+            8,
+            "16 stages are more than L=8 layers and the two tables of the vocabulary: let pp be 10 or less",
+        ),
         (Layout(ep=2), 8, "ep=2, and the model has no experts: leave it out"),
         (Layout(products="fp8"), 8, "A100 has no published rate for 'fp8'; it has bf16, int8, f32"),
     ]

@@ -63,6 +63,18 @@ def test_stages_may_be_uneven():
     assert uneven.total == pytest.approx(even.total, rel=1e-6)  # the last norm is spread over layers
 
 
+def test_tables_stand_where_layers_would():
+    """30 layers and two tables on four devices of eight stages each: the ends have seven layers, the second device eight."""
+    c, laid = replace(GPT, L=30, V=16000), Layout(pp=4, v=8, microbatches=32)
+    layer = 2 * (parameters(c).total - c.V * c.D - parameters(c).positions) / 30
+    held = peak_memory(c, H100, laid, 32, 2048).weights
+    assert held == pytest.approx(8 * layer, rel=1e-3)  # of two bytes; the embedding is less than a layer
+    wide = replace(c, V=160000)  # more than a layer: now the first is fullest
+    tables = 2 * (parameters(wide).embedding + parameters(wide).positions)
+    assert peak_memory(wide, H100, laid, 32, 2048).weights == pytest.approx(7 * layer + tables, rel=1e-3)
+    assert peak_memory(wide, H100, replace(laid, v=1), 32, 2048).weights == pytest.approx(8 * layer + tables, rel=1e-3)
+
+
 def test_a_tpu_has_no_libraries_of_a_gpu():
     assert peak_memory(GPT, chip("v5p"), Layout(), 1, 2048).library == 0
     assert peak_memory(GPT, H100, Layout(), 1, 2048).library == LIBRARY
