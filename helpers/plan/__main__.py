@@ -4,6 +4,7 @@ import argparse
 import sys
 
 from helpers.costs.inference.serving_constants import ENGINES
+from helpers.costs.training.layout import BY_BYTES
 
 from .ask import COMMAND, EXAMPLE, MOST, SERVES, amount, number, share, shares
 from .serve import serve
@@ -41,7 +42,14 @@ def training(tasks, both) -> None:
     batch.add_argument("--tokens", type=number, help="of a step, all sequences together")
     batch.add_argument("--sequences", type=number, help="of a step, instead of its tokens")
     task.add_argument("--length", type=number, required=True, help="tokens of a sequence")
-    task.add_argument("--layout", default="", help="one layout instead of a search: tp=8,pp=16,fsdp=4")
+    task.add_argument("--layout", default="", help="one layout, completed by search: tp=8,pp=16")
+    task.add_argument(
+        "--bytes",
+        type=number,
+        choices=BY_BYTES,
+        default=16,
+        help="of a parameter: weight, gradient, moments, master copy",
+    )
     task.add_argument("--group", type=number, help="GPU domains under the same leaf switches: up to 32 hosts, 8 racks")
     task.add_argument("--oversubscription", type=amount, default=1.0, help="of the spine switches over groups; 1: none")
     task.add_argument("--top", type=number, default=10, help="layouts that are listed")

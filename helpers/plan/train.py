@@ -14,8 +14,9 @@ from helpers.costs.racks.cluster import Cluster
 from helpers.costs.racks.training_over_tiers import by_tier, is_hsdp
 from helpers.costs.rooflines.hardware import Chip
 from helpers.costs.rooflines.machines import LARGEST
-from helpers.costs.training.layout import GRAMMAR, Layout, read, shared
+from helpers.costs.training.layout import BF16, BY_BYTES, GRAMMAR, Layout, read, shared
 from helpers.costs.training.layout_search import EQUAL, Ranking, search, smallest
+from helpers.costs.training.partial_layout import PARTIAL, Completed, completed_layout, unfolded
 from helpers.costs.training.step_estimate import utilisation
 from helpers.costs.training.training_step import Step, step
 
@@ -34,7 +35,7 @@ KINDS = {
     "seconds.floor": "floor, products at published rates",
     "mfu": "count of FLOPs over the estimate",
     "hfu": "count of FLOPs over the estimate",
-    "memory": "count, in bytes, without a master copy of the weights",
+    "memory": "count, in bytes",
     "tokens_per_second": "estimate",
     "days": "estimate, without failures and restarts",
     "price": "estimate, without failures and restarts",
@@ -63,11 +64,12 @@ def train(options) -> str:
     """What is printed for a training step: the ranking and its first layout, or the layout that is named beside the best."""
     asked = question(options)
     c, tokens, T, s = asked.config, asked.tokens, asked.T, asked.machine.slice
-    named, template = None, Layout(pods=asked.machine.pods)
+    named, template = None, Layout(pods=asked.machine.pods, stored=BY_BYTES[options.bytes])
     if options.layout:
-        layout = typed(options.layout, template.pods, s.chips if s.chip.axes else asked.machine.chips)
-        named = step(c, layout, tokens, T, s, "causal")
-        template = replace(template, products=layout.products, optimizer=layout.optimizer)  # compared with its like
+        given = unfolded(typed(options.layout, template.pods), s.chips if s.chip.axes else asked.machine.chips)
+        done = completed_layout(c, given, tokens, T, s, template)
+        named = step(c, done.layout, tokens, T, s, "causal")
+        template = replace(template, products=named.layout.products, optimizer=named.layout.optimizer)  # like with like
     ranking = search(c, tokens, T, s, template, top=1 if named else options.top)
     if not named and not ranking.best:
         raise ValueError(nothing(asked, ranking))
@@ -81,30 +83,47 @@ def train(options) -> str:
         f"in {tokens // T:,} {'sequences' if tokens > T else 'sequence'} of {T:,}.\n{remarks(c, True)}"
     )
     told = account(steps[0], asked.cluster, records[0], options)
-    return head + (f"{told}\n  {compared(named, ranking)}" if named else f"{table(ranking)}\n\n{told}")
+    if not named:
+        return f"{head}{table(ranking)}\n\n{told}"
+    return f"{head}{told}\n" + "\n".join(
+        f"  {line}" for line in (*reading(done, given, options.layout), *compared(named, ranking))
+    )
 
 
-def typed(text: str, pods: int, chips: int = 0) -> Layout:
-    """A layout as it is typed: tp=8,pp=16,fsdp=4.
+def typed(text: str, pods: int) -> dict:
+    """What a layout says that is typed, such as tp=8,pp=16,fsdp=4.
 
-    chips  of a slice, or of all domains: if its axes take fewer, what is left over could go to fsdp, and the error says so
-
-    >>> str(typed("tp=8,fsdp=4,policy=matmuls,sequence_parallel=False", 1))
-    'fsdp=4 tp=8 policy=matmuls sequence_parallel=False'
-    >>> typed("tp=8,pp=16", 32, 256)
-    Traceback (most recent call last):
-    ValueError: tp=8,pp=16 takes 128 of 256 chips: give the others to an axis, such as tp=8,pp=16,fsdp=2
+    >>> typed("tp=8,fsdp=4,policy=matmuls,sequence_parallel=False", 1)
+    {'tp': 8, 'fsdp': 4, 'policy': 'matmuls', 'sequence_parallel': False, 'pods': 1}
     """
-    given = read(text, WRONG)
+    given = read(text, WRONG, PARTIAL)
     if given.setdefault("pods", pods) != pods:
         raise ValueError(f"pods={given['pods']}, and these chips are {pods}: leave it out")
-    layout = Layout(**given)
-    if layout.chips < chips and chips % layout.chips == 0:
-        wide = {name: x for name, x in given.items() if name != "pods"}
-        wide["fsdp"] = wide.get("fsdp", 1) * (chips // layout.chips)
-        better = ",".join(f"{name}={x}" for name, x in wide.items())
-        raise ValueError(f"{text} takes {layout.chips} of {chips} chips: give the others to an axis, such as {better}")
-    return layout
+    return given
+
+
+def reading(done: Completed, given: Mapping, text: str) -> list[str]:
+    """How a layout that was typed was read, what the search chose of it, and what would fit."""
+    lines = []
+    if given.get("ep", 1) != read(text, WRONG, PARTIAL).get("ep", 1):
+        lines.append(
+            f"Experts lie over the chips of tp and dp, as Megatron-LM counts: its ep is ep={given['ep']} here."
+        )
+    if done.chosen:
+        lines.append(f"Not typed, and chosen by search: {settings(done.layout, done.chosen)}.")
+    if done.nearest:
+        names = [name for name in GRAMMAR if getattr(done.nearest, name) != getattr(done.layout, name)]
+        lines.append(f"The nearest that fits has {settings(done.nearest, names)}.")
+    return lines
+
+
+def settings(layout: Layout, names: Iterable[str]) -> str:
+    """Some of a layout's names with what they are.
+
+    >>> settings(Layout(tp=8, zero=1), ("tp", "zero"))
+    'tp=8 zero=1'
+    """
+    return " ".join(f"{name}={getattr(layout, name)}" for name in names)
 
 
 def nothing(asked: Question, ranking: Ranking) -> str:
@@ -115,7 +134,7 @@ def nothing(asked: Question, ranking: Ranking) -> str:
         better = f"give a multiple of {machine.pods} sequences" if uneven else "give more tokens a step, or fewer chips"
         cut = f"no way to cut {machine.chips} {chip.name} ({where(machine)})"
         return f"{cut} leaves each group whole ones of {sequences} sequences: {better}"
-    fit = smallest(asked.config, asked.tokens, asked.T, chip, beyond=machine.chips)
+    fit = smallest(asked.config, asked.tokens, asked.T, chip, template=ranking.layouts, beyond=machine.chips)
     would = f"{fit.chips} hold it" if fit else f"no number of these chips up to {LARGEST} holds it"
     lacks = show.bytes(ranking.least - chip.hbm_bytes)
     return f"nothing fits on {machine.chips} {chip.name}: the best lacks {lacks} a chip for the step; {would}"
@@ -134,6 +153,7 @@ def record(step: Step, cluster: Cluster, budget: float, price: float | None) -> 
         "hfu": hfu,
         "memory": vars(step.memory),
         "fits": not step.missing,
+        "tight": step.tight,
         "tokens_per_second": step.tokens / e.mid,
         "days": step.days(budget, e.mid),
         "price": None if price is None else step.chip_hours(budget, e.mid) * price,
@@ -148,7 +168,7 @@ def record(step: Step, cluster: Cluster, budget: float, price: float | None) -> 
 
 def layout_words(step: Step) -> str:
     """A layout with its policy, which nobody need know by heart; of GPUs without the number of domains, over which its axes lie."""
-    text = str(shared(step.layout, step.slice.chip))
+    text = str(replace(shared(step.layout, step.slice.chip), stored=BF16))
     return text if "policy=" in text else f"{text} policy={step.layout.policy}"
 
 
@@ -170,16 +190,25 @@ def table(ranking: Ranking) -> str:
     return "\n".join(lines)
 
 
-def compared(named: Step, ranking: Ranking) -> str:
-    """How a layout that was named compares with the best that fits."""
+def compared(named: Step, ranking: Ranking) -> list[str]:
+    """How a layout that was named compares with the best that fits: in its settings, and in what takes time and bytes."""
     if not ranking.best:
-        return "Of all layouts none fits."
+        return ["Of all layouts none fits."]
     best = ranking.best[0]
     ratio, why = named.estimate.mid / best.estimate.mid, ranking.rank_of(0).why(ranking.beside(named))
     takes = f"which takes {show.seconds(best.estimate.mid)}: {layout_words(best)}"
-    return f"{ratio:.2f} times the best that fits, {takes}" + (
-        f"\n  That one comes first because {why}." if why else ""
-    )
+    lines = [f"{ratio:.2f} times the best that {'is tight' if best.tight else 'fits'}, {takes}"]
+    names = [name for name in GRAMMAR if getattr(best.layout, name) != getattr(named.layout, name)]
+    if names:
+        more = {n: x - best.estimate.parts.get(n, 0.0) for n, x in named.estimate.parts.items()}
+        most = sorted((n for n in more if abs(more[n]) > 0.005 * best.estimate.mid), key=lambda n: -abs(more[n]))[:4]
+        parts = ", ".join(f"{n} {'+' if more[n] > 0 else '-'}{show.seconds(abs(more[n]))}" for n in most)
+        held = named.memory.total - best.memory.total
+        lines.append(f"It has {settings(named.layout, names)} where that one has {settings(best.layout, names)}:")
+        lines.append(
+            f"{parts or 'no part differs by half a percent'}; {show.bytes(abs(held))} {'more' if held > 0 else 'less'} a device."
+        )
+    return [*lines, f"That one comes first because {why}."] if why else lines
 
 
 def account(step: Step, cluster: Cluster, numbers: dict, options) -> str:
@@ -208,7 +237,11 @@ def account(step: Step, cluster: Cluster, numbers: dict, options) -> str:
         )
     if chip.neighbours:
         lines.append(f"  {unswitched(chip)}")
-    if step.missing:
+    if step.tight:
+        lines.append(
+            f"  It is tight: a device lacks {show.bytes(step.missing)}, and counts of memory are off by as much."
+        )
+    elif step.missing:
         lines.append(f"  It does not fit: a device lacks {show.bytes(step.missing)}.")
     return "\n".join(lines)
 

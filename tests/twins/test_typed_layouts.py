@@ -4,9 +4,9 @@ import random
 
 import pytest
 
-from helpers.costs.training.layout import AXES, GRAMMAR
+from helpers.costs.training.layout import AXES, GRAMMAR, MASTER, Layout
 from helpers.costs.training.layout_search import KEPT
-from helpers.costs.training.training_step import step
+from helpers.costs.training.partial_layout import completed_layout, unfolded
 from helpers.figures.inference.planner import training
 from helpers.figures.training.layout_search.candidates import whole
 from helpers.plan import train
@@ -66,7 +66,15 @@ def typed(seed: int, chips: int = 64) -> str:
     if draw.random() < 0.25:
         parts.append(
             draw.choice(
-                (draw.choice(NONSENSE), parts[0], "v=2", "sequence_parallel=False", "tp=00", "microbatches=007")
+                (
+                    draw.choice(NONSENSE),
+                    parts[0],
+                    "v=2",
+                    "etp=1",
+                    "sequence_parallel=False",
+                    "tp=00",
+                    "microbatches=007",
+                )
             )
         )
     draw.shuffle(parts)
@@ -87,12 +95,15 @@ def test_shell_and_page_price_and_refuse_the_same():
         if only_in_the_shell(text):
             continue
         try:
-            want = step(s.config, train.typed(text, s.place.pods), s.tokens, s.T, s.place.slice, "causal").estimate.mid
+            given = unfolded(train.typed(text, s.place.pods), s.place.chips)
+            want = completed_layout(
+                s.config, given, s.tokens, s.T, s.place.slice, Layout(pods=s.place.pods, stored=MASTER)
+            ).layout
         except ValueError:
             want = None
         try:
             case = tuple(whole(s.config).values()), s.place, s.tokens, s.T, "it"
-            got = training.own(text, s.config, *case).estimate.mid
+            got = training.own(text, s.config, *case).layout
         except ValueError:
             got = None
         assert got == want, (text, s)

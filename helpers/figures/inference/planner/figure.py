@@ -17,6 +17,6 @@ FIGURE = Planner(
     engines={"vllm": "vLLM", "sglang": "SGLang", "trtllm": "TensorRT-LLM", "jax": "JAX, compiled", "unknown": "another engine"},
     first={
         "task": "train", "model": "llama-3-70b", "chip": "v5p", "n": 64, "tokens": 2**20, "T": 8192,
-        "keep": "the fastest", "weights": "bf16", "cache": "bf16", "engine": "vLLM",
+        "keep": "the fastest", "bytes": 16, "weights": "bf16", "cache": "bf16", "engine": "vLLM",
     },
 )  # fmt: skip

@@ -35,16 +35,26 @@ window.livePlanner = ({ planner: t }, { F, G, legal, sent, over, bill, lies, ran
 
   // What a layout that is typed says, or the first nonsense in it: `read` of helpers/costs/training/layout.py.
   function read(said) {
-    const found = Object.fromEntries(Object.entries(t.grammar).map(([name, g]) => [name, g.before])), seen = new Set();
+    const found = {};
     for (const part of said.split(/[,\s]+/).filter(Boolean)) {
-      const [name, ...rest] = part.split("="), value = rest.join("="), g = Object.hasOwn(found, name) && t.grammar[name];
+      const [name, ...rest] = part.split("="), value = rest.join("="), g = Object.hasOwn(t.grammar, name) && t.grammar[name];
       const number = /^[0-9]{1,7}$/.test(value) ? Number(value) : -1;
       const fits = g && (g.words.length ? g.words.includes(value) : number >= g.least && number <= (g.most ?? number));
-      const no = !g ? (t.elsewhere.includes(name) ? "elsewhere" : "unknown") : !value ? "unknown" : seen.has(name) ? "twice" : fits ? "" : "value";
+      const no = !g ? (t.elsewhere.includes(name) ? "elsewhere" : "unknown") : !value ? "unknown" : Object.hasOwn(found, name) ? "twice" : fits ? "" : "value";
       if (no) return [found, fill(t.named[no], { ...g, part, name, value, names: Object.keys(t.grammar).join(", ") })];
-      seen.add(name);
       found[name] = g.words.length ? value : number;
     }
+    return [found, ""];
+  }
+
+  // The same in the page's axes: `unfolded` of helpers/costs/training/partial_layout.py.
+  function unfolded({ etp, ...found }, n) {
+    if (!("ep" in found) || (etp === undefined && n % t.axes.reduce((all, axis) => all * (found[axis] ?? 1), 1) === 0)) return [found, ""];
+    const { ep, tp = 1 } = found;
+    if (ep % tp) return [found, fill(t.unshared, { ep, tp })];
+    found.ep = ep / tp;
+    const shares = ["dp", "fsdp"].find(axis => axis in found && found[axis] % found.ep === 0);
+    if (shares) found[shares] /= found.ep;
     return [found, ""];
   }
 
@@ -59,7 +69,9 @@ window.livePlanner = ({ planner: t }, { F, G, legal, sent, over, bill, lies, ran
       const fit = [...Array(Math.log2(t.longest) + 1).keys()].map(k => 2 ** k).filter(x => may(on(x)));
       return fill(t.named.suits, { ...by, axis, value: found[axis], fit: fit.join(", ") });
     }
-    if (found.pp > has.L) return fill(t.named.stages, by);
+    if (found.pp * found.v > has.L + t.tables) return fill(t.named.stages, by);
+    if (found.v > 1 && found.pp === 1) return fill(t.named.pieces, by);
+    if (found.v > 1 && found.microbatches % found.pp) return fill(t.named.interleaved, by);
     if (T % found.cp) return fill(t.named.cp, by);
     return sequences % (shards * found.microbatches) ? fill(t.named.batch, by) : "";
   }
@@ -73,24 +85,29 @@ window.livePlanner = ({ planner: t }, { F, G, legal, sent, over, bill, lies, ran
     if (tokens < T) return { problem: t.short };
     const axis = at => [...Array(Math.log2(t.longest) + 1).keys()].map(k => 2 ** k).filter(x => legal[like.k](...sizes, ...at(x)));
     const may = { tp: axis(x => [x, 1, 1]), ep: axis(x => [1, x, 1]), pp: axis(x => [1, 1, x]) };
-    const prices = tools.pricing({ at: like.at, sizes }, chip, place, tokens, T);
+    const stored = t.stored[at.bytes], prices = tools.pricing({ at: like.at, sizes }, chip, place, tokens, T, stored);
     const policies = at.keep === t.any ? t.kept.map((_, p) => p) : [t.kept.indexOf(at.keep)];
     const { rows: some, edges } = tools.search(prices, tools.meshes({ may }, n, tokens, T), policies);
     const worded = (r, say) => Object.assign(r, { words: fill(say, { layout: tools.layout(r, 1), policy: t.kept[r.policy] }) });
     for (const r of some) worded(r, t.layout).name = r.mesh.join(".");
     // The layout that is typed, as one more line, or what is wrong with it.
     function typedIn(said, who, has) {
-      const [found, nonsense] = read(said), { zero, microbatches } = found, policy = t.kept.indexOf(found.policy);
-      if (nonsense) return { wrong: nonsense };
-      const mesh = t.axes.map(name => found[name]), wrong = broken(mesh, found, { like, sizes, has, chip, place, n, sequences: tokens / T, T, who });
-      if (wrong) return { wrong };
-      const row = prices.price(mesh, zero, microbatches);
-      return { row: worded({ ...tools.ranked([mesh, zero, microbatches, policy, row], hbm, edges), name: "own" }, t.named.row) };
+      const [typed, nonsense] = read(said), [given, unshared] = unfolded(typed, n);
+      if (nonsense || unshared) return { wrong: nonsense || unshared };
+      const kept = given.policy ? [t.kept.indexOf(given.policy)] : policies;
+      const [best] = tools.search(prices, tools.meshes({ may }, n, tokens, T, given), kept, false, given).rows;
+      if (!best) {
+        const all = { ...Object.fromEntries(Object.entries(t.grammar).map(([name, g]) => [name, g.before])), ...given };
+        const wrong = broken(t.axes.map(name => all[name]), all, { like, sizes, has, chip, place, n, sequences: tokens / T, T, who });
+        return { wrong: wrong || fill(t.few, { n: whole(n) }) };
+      }
+      const { mesh, zero, microbatches, v, policy } = best, row = prices.price(mesh, zero, microbatches, v);
+      return { row: worded({ ...tools.ranked([mesh, zero, microbatches, v, policy, row], hbm, edges), name: "own" }, t.named.row) };
     }
     // Seconds and bytes of each tier of links, under this layout.
     function tiers(r, thin) {
       const pods = place[0], group = Math.min(pods, chip.group), own = [chip.speeds[3], chip.speeds[4], group, pods / group];
-      const volumes = sent[like.sent](...sizes, tokens, T, ...r.mesh, r.zero, r.microbatches, r.policy);
+      const volumes = sent[like.sent](...sizes, tokens, T, stored[0], ...r.mesh, r.zero, r.microbatches, r.v, r.policy);
       const found = over[chip.kind](...volumes, ...own, ...chip.wired[Math.log2(n)], ...r.mesh);
       const all = Object.fromEntries(t.tiers.names.map((name, k) => [name, found[k]]));
       all.w2 *= thin;

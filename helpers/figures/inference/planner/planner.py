@@ -17,8 +17,9 @@ from helpers.costs.inference.serving_plan import LARGEST, MOST
 from helpers.costs.racks.training_over_tiers import largest_group
 from helpers.costs.rooflines.chips import chip
 from helpers.costs.rooflines.hardware import Chip
-from helpers.costs.training.layout import AXES, GRAMMAR
+from helpers.costs.training.layout import AXES, BY_BYTES, GRAMMAR
 from helpers.costs.training.layout_search import KEPT
+from helpers.costs.training.partial_layout import UNSHARED
 from helpers.costs.training.step_estimate import SPREAD
 from helpers.costs.transformers.config import UNUSUAL, Config
 from helpers.costs.transformers.public_models import model
@@ -92,6 +93,7 @@ class Planner:
             "tokens": ("Tokens a step", tuple(str(2**n) for n in range(14, 27)), "train"),
             "T": ("T, context", tuple(str(2**n) for n in range(10, 18)), "train"),
             "keep": ("Keep for backward", (say.ANY, *KEPT), "train"),
+            "bytes": ("Bytes a parameter", tuple(map(str, BY_BYTES)), "train"),
             "weights": ("Weights", tuple(BITS), "serve"),
             "cache": ("KV caches", say.CACHES, "serve"),
             "engine": ("Engine", tuple(self.engines.values()), "serve"),
@@ -146,7 +148,8 @@ class Planner:
             raise ValueError(say.MANY.format(**words | {"last": f"{there[-1].chips:,}"}))
         if tokens < T:
             raise ValueError(say.SHORT.format(**words))
-        found = training.found(c, place, tokens, T, KEPT if at["keep"] == say.ANY else (at["keep"],))
+        stored = BY_BYTES[int(at["bytes"])]
+        found = training.found(c, place, tokens, T, KEPT if at["keep"] == say.ANY else (at["keep"],), stored)
         if not len(found):
             raise ValueError(say.FEW.format(**words))
         rows, wrong = self._own(at, numbers, c, place, found)
@@ -170,7 +173,8 @@ class Planner:
             return training.lines(found), ""
         sizes_of = tuple(int(numbers.get(s, x)) for s, x in whole(model(at["model"])).items())
         try:
-            case = place, int(at["tokens"]), int(at["T"]), self._words(at, numbers)["who"]
+            case = place, int(at["tokens"]), int(at["T"]), self._words(at, numbers)["who"], BY_BYTES[int(at["bytes"])]
+            case = *case, "" if at["keep"] == say.ANY else at["keep"]
             return training.beside(found, training.own(at["own"], c, sizes_of, *case)), ""
         except ValueError as error:
             return training.lines(found), str(error)
@@ -250,7 +254,7 @@ class Planner:
             "results": {k: [(r.name, r.unit) for r in some] for k, some in say.RESULTS.items()},
             "paid": say.PAID, "whole_numbers": say.WHOLES, "bars": say.BARS, "drawn": say.DRAWN, "high": page.HIGH,
             "rows": say.ROWS, "longest": LONGEST,
-            **tools(), "any": say.ANY,
+            **tools(), "any": say.ANY, "unshared": UNSHARED, "stored": {n: (x.gradient, x.state) for n, x in BY_BYTES.items()},
             "number": f"^({say.NUMBER.pattern})$", "wholes": f"^({say.WHOLE.pattern})$",
             "say": {f"{task}{int(fits)}": s for (task, fits), s in say.SAY.items()},
             **{n.lower(): getattr(say, n) for n in ("WRONG", "MANY", "SHORT", "FEW", "UNEVEN", "SPLIT", "SHALLOW", "LAYOUT",

@@ -123,7 +123,7 @@ def _run(
     s = machine.slice
     if dcn:
         s = replace(s, chip=replace(s.chip, dcn_bandwidth=dcn))
-    laid = replace(typed(layout, machine.pods), stored=Bytes(**stored))
+    laid = Layout(**typed(layout, machine.pods), stored=Bytes(**stored))
     return Run(name, _config(model), chips, s, laid, layout, Software(**software), sequences, length, published, source)
 
 

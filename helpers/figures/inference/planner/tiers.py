@@ -7,7 +7,7 @@ from helpers.costs.racks.training_over_tiers import KINDS, TIERS, Volume, cluste
 from helpers.costs.rooflines.chips import chip
 from helpers.costs.rooflines.hardware import Chip, Slice
 from helpers.costs.rooflines.machines import Machine
-from helpers.costs.training.layout import AXES, Layout
+from helpers.costs.training.layout import AXES, Bytes, Layout
 from helpers.costs.training.layout_search import KEPT, SEARCHED
 from helpers.costs.training.training_step import Step, step
 from helpers.costs.transformers.config import Config
@@ -89,10 +89,16 @@ def _spread(some, layout: Layout, s: Slice, group, groups, oversubscription=1.0)
 
 
 def _sends(like: Config, *numbers) -> tuple:
-    """Bytes of VOLUMES, and the copies of a token; the last number is the place of a policy in KEPT."""
+    """Bytes of VOLUMES, and the copies of a token.
+
+    numbers  sizes of the model, tokens, T, bytes of a gradient, of SEARCHED, the place of a policy in KEPT
+    """
     n = len(SIZES)
-    sizes, (tokens, T), rest = numbers[:n], numbers[n : n + 2], numbers[n + 2 :]
-    laid, here = Layout(**dict(zip(SEARCHED, rest))), Wired(chip("H100"), (rest[0] * 1.0,), (False,))
+    sizes, (tokens, T, gradient), rest = numbers[:n], numbers[n : n + 3], numbers[n + 3 :]
+    laid, here = (
+        Layout(**dict(zip(SEARCHED, rest)), stored=Bytes(gradient=gradient)),
+        Wired(chip("H100"), (rest[0] * 1.0,), (False,)),
+    )
     first, every = step(build(like, *sizes), laid, tokens, T, here, "causal", 0.0), []
     for policy in KEPT:
         found = {(x.kind, x.axes, x.what): x for x in volumes(first.keeping(policy))}
@@ -140,6 +146,6 @@ def wired(place: Machine) -> tuple[int, ...]:
 @cache
 def functions(structures: tuple[Config, ...]) -> tuple[list[str], list[str]]:
     """JavaScript: for each structure what it sends, and how that is divided over tiers, on a torus and on GPUs."""
-    row, over = [8.0] * (len(SIZES) + 2 + len(SEARCHED) + 1), [8.0] * (len(VOLUMES) + 5 + 6 + len(AXES))
+    row, over = [8.0] * (len(SIZES) + 3 + len(SEARCHED) + 1), [8.0] * (len(VOLUMES) + 5 + 6 + len(AXES))
     some = [javascript(lambda *x: _sends(like, *x), *row) for like in structures]  # noqa: B023
     return renamed(some), [javascript(lambda *x: _over(torus, *x), *over) for torus in (True, False)]  # noqa: B023

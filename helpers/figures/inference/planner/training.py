@@ -11,8 +11,10 @@ from math import prod
 
 from helpers.costs.rooflines.chips import chip
 from helpers.costs.rooflines.machines import Machine, machines
-from helpers.costs.training.layout import AXES, GRAMMAR, Layout, Spelling, lies, read
+from helpers.costs.training.layout import AXES, GRAMMAR, MASTER, Bytes, Layout, Spelling, lies, read
 from helpers.costs.training.layout_search import KEPT, Rank, Ranking, ranking
+from helpers.costs.training.layout_set import TABLES
+from helpers.costs.training.partial_layout import FOLDED, PARTIAL, completed_layout, unfolded
 from helpers.costs.training.training_step import Step, step
 from helpers.costs.transformers.config import Config
 from helpers.figures.training.layout_search.candidates import NAMES_OF_STEP, POWERS, Wired, axes, legal, row
@@ -21,12 +23,12 @@ from helpers.live.jaxpr_to_javascript import javascript
 from helpers.numeric import where
 
 from . import tiers
-from .words import LAYOUT, NAMED
+from .words import FEW, LAYOUT, NAMED
 
 BILL = ("rate", "each", "days", "hours", "run", "million")
 LARGEST = 131072  # chips that the menu offers
-NUMBERS = (*AXES, "zero", "microbatches")
-TYPED = {name: GRAMMAR[name] for name in NUMBERS} | {"policy": Spelling(Layout.policy, KEPT)}
+NUMBERS = (*AXES, "zero", "microbatches", "v")
+TYPED = {name: GRAMMAR[name] for name in NUMBERS} | {"policy": Spelling(Layout.policy, KEPT), FOLDED: PARTIAL[FOLDED]}
 """What a layout says that is typed on the page; what else `GRAMMAR` has, only the command prices."""
 
 
@@ -64,9 +66,11 @@ def places(name: str) -> tuple[Machine, ...]:
     return tuple(machines(chip(name), LARGEST))
 
 
-def found(c: Config, place: Machine, tokens: int, T: int, policies: tuple[str, ...] = KEPT) -> Ranking:
+def found(
+    c: Config, place: Machine, tokens: int, T: int, policies: tuple[str, ...] = KEPT, stored: Bytes = MASTER
+) -> Ranking:
     """What the search of all layouts finds."""
-    return ranking(c, tokens, T, place.slice, Layout(pods=place.pods), policies)
+    return ranking(c, tokens, T, place.slice, Layout(pods=place.pods, stored=stored), policies)
 
 
 def lines(some: Ranking) -> tuple[Ranked, ...]:
@@ -84,7 +88,7 @@ def ranked(c: Config, place: Machine, tokens: int, T: int, policies: tuple[str, 
     >>> from helpers.costs.transformers.public_models import model
     >>> some = ranked(model("llama-2-13b"), places("v5p")[6], 2**20, 4096)
     >>> str(some[0].layout), len(some), sum(r.fits for r in some)
-    ('dp=64 zero=2 microbatches=2 policy=everything', 194, 194)
+    ('dp=64 zero=2 microbatches=2 policy=everything stored.state=12', 194, 194)
     """
     return lines(found(c, place, tokens, T, policies))
 
@@ -96,14 +100,28 @@ def equal(rows: tuple[Ranked, ...]) -> tuple[int, float]:
     return len(same), min(same, default=math.inf)
 
 
-def own(text: str, c: Config, sizes: tuple[int, ...], place: Machine, tokens: int, T: int, who: str) -> Step:
-    """The step of a layout that is typed; ValueError, in one sentence, if it cannot be read or breaks a rule.
+def own(
+    text: str,
+    c: Config,
+    sizes: tuple[int, ...],
+    place: Machine,
+    tokens: int,
+    T: int,
+    who: str,
+    stored: Bytes = MASTER,
+    policy: str = "",
+) -> Step:
+    """The step of a layout that is typed, completed by search; ValueError, in one sentence, if it cannot be read or breaks a rule.
 
-    sizes  of the model, in the order of SIZES
+    sizes   of the model, in the order of SIZES
+    policy  what is kept, if the text does not say
     """
-    layout = Layout(**{"pods": place.pods} | read(text, NAMED, TYPED))
-    if sentence := broken(layout, c, sizes, place, tokens, T, who):
-        raise ValueError(sentence)
+    given = ({"policy": policy} if policy else {}) | unfolded(read(text, NAMED, TYPED), place.chips)
+    try:
+        layout = completed_layout(c, given, tokens, T, place.slice, Layout(pods=place.pods, stored=stored)).layout
+    except ValueError:
+        sentence = broken(Layout(**{"pods": place.pods} | given), c, sizes, place, tokens, T, who)
+        raise ValueError(sentence or FEW.format(n=f"{place.chips:,}")) from None
     return step(c, layout, tokens, T, place.slice, "causal")
 
 
@@ -135,8 +153,12 @@ def broken(layout: Layout, c: Config, sizes, place: Machine, tokens: int, T: int
         if not legal(c, *sizes, *ways[0]):
             fit = [str(x) for x, way in zip(POWERS, ways[1:]) if legal(c, *sizes, *way)]
             return NAMED["suits"].format(**by | {"axis": axis, "value": getattr(layout, axis), "fit": ", ".join(fit)})
-    if layout.pp > c.L:
+    if layout.stages > c.L + TABLES:
         return NAMED["stages"].format(**by)
+    if layout.v > 1 and layout.pp == 1:
+        return NAMED["pieces"].format(**by)
+    if layout.v > 1 and layout.microbatches % layout.pp:
+        return NAMED["interleaved"].format(**by)
     if T % layout.cp:
         return NAMED["cp"].format(**by)
     return NAMED["batch"].format(**by) if sequences % (shards * layout.microbatches) else ""

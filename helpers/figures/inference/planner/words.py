@@ -135,7 +135,7 @@ KINDS = {
     "train": {
         "mid": "estimate, of tuned software with fused attention", "low": "estimate", "high": "estimate", "math": "floor",
         "mfu": "FLOPs counted, over the estimate", "hfu": "FLOPs counted, over the estimate", "rate": "estimate", "each": "estimate",
-        "memory": "count, 12 bytes a parameter, no master copy", "days": RUN, "hours": RUN, "run": RUN, "million": RUN,
+        "memory": "count, as many bytes a parameter as chosen", "days": RUN, "hours": RUN, "run": RUN, "million": RUN,
     },
     "serve": {
         "speed": "estimate, while its answer comes", "gap": "estimate, prompts of others included",
@@ -226,7 +226,9 @@ NAMED = {
     "other": "These axes take {took} chips and there are {n}: make their product {n}.",
     "lies": "These axes do not lie along {place} chips in whole rows: let tp, cp, ep, fsdp, dp, pp, in this order, end where its sides do.",
     "suits": "{axis}={value} does not divide the sizes of {who}: take one of {fit}.",
-    "stages": "pp={pp} stages are more than L = {L} layers: take {L} or fewer.",
+    "stages": "pp · v = {pp} · {v} stages are more than L = {L} layers and the two tables of the vocabulary: take fewer.",
+    "pieces": "v={v} stages on each device are of a pipeline: give pp.",
+    "interleaved": "With v={v} the microbatches are a multiple of pp={pp}, and not {microbatches}.",
     "cp": "cp={cp} does not divide T = {T} tokens of a sequence: take a divisor.",
     "batch": "{sequences} sequences do not divide over dp · fsdp · ep = {shards} times {microbatches} microbatches: "
     "take more tokens a step, or fewer of these.",
@@ -279,9 +281,9 @@ MOVE = "Along the frontier: from many users to fast answers"
 HINT = "Choose a task, a model and chips, and say what is promised; then pick any line of the table."
 RULES = {
     "train": "Training: the chips in powers of two as tp · cp · ep · fsdp · dp · pp; "
-    "each line has the ZeRO stage, the microbatches and what is kept that suit it best; yours has what you type. "
+    "each line has the ZeRO stage, the microbatches and what is kept that suit it best; yours has what you type, and the rest is found. "
     "Ranked by the estimate; of those within a percent of the best the simplest first, with the fewest axes. bf16, "
-    "Adam's moments in float32, 1F1B.",
+    "Adam's moments in float32, 1F1B with v stages on each device.",
     "serve": "Serving: every way to divide the chips into replicas, each of a power of two of chips, up to "
     f"{LARGEST} or a domain: tp inside a domain, pp beyond it; of models with experts dp groups of tp chips, the experts over all of them. "
     "Batches of 1, 2, 3, 4, 6, 8, 12 and so on. Of what keeps all that is asked the deployment with the most tokens/s comes first. "

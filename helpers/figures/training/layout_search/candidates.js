@@ -12,47 +12,53 @@ window.liveMeshes = (t, F, rank) => {
     return known[n];
   }
 
-  // Every [tp, cp, ep, pp, dp·fsdp] of n chips, with the most microbatches that it may have.
-  function* meshes({ may }, n, tokens, T) {
-    for (const pp of may.pp) for (const ep of may.ep) for (const cp of divisors(T)) for (const tp of may.tp) {
+  const nothing = {}, among = (some, given) => given === undefined ? some : some.filter(x => x === given);
+
+  // Every [tp, cp, ep, pp, dp·fsdp] of n chips, with the most microbatches that it may have; `given` are sizes that are not searched.
+  function* meshes({ may }, n, tokens, T, given = nothing) {
+    const [pps, eps, cps, tps] = ["pp", "ep", "cp", "tp"].map(axis => among(may[axis] ?? divisors(T), given[axis]));
+    for (const pp of pps) for (const ep of eps) for (const cp of cps) for (const tp of tps) {
       const data = n / (pp * ep * cp * tp), most = tokens / T / (ep * data);
       if (data % 1 === 0 && most % 1 === 0) yield [[tp, cp, ep, pp, data], most];
     }
   }
 
   // What prices layouts of a setting: of a mesh and its microbatches, a function of fsdp and zero; and all that is known of one layout.
-  function pricing(model, chip, [pods, inside], tokens, T) {
-    const [first, then] = model.at[chip.kind], step = F[then](F[first](...model.sizes, tokens, T, ...chip.speeds, inside, pods));
-    const price = ([tp, cp, ep, fsdp, dp, pp], zero, microbatches) => step(tp, cp, ep, pp, dp * fsdp, microbatches)(fsdp, zero, true);
-    const all = r => price(r.mesh, r.zero, r.microbatches).slice(brief + width * r.policy, brief + width * (r.policy + 1));
-    return { step, price, all, hbm: chip.speeds[2] };
+  function pricing(model, chip, [pods, inside], tokens, T, stored) {
+    const [first, then] = model.at[chip.kind], step = F[then](F[first](...model.sizes, tokens, T, ...chip.speeds, inside, pods, ...stored));
+    const price = ([tp, cp, ep, fsdp, dp, pp], zero, microbatches, v) => step(tp, cp, ep, pp, dp * fsdp, microbatches)(fsdp, zero, v, true);
+    const all = r => price(r.mesh, r.zero, r.microbatches, r.v).slice(brief + width * r.policy, brief + width * (r.policy + 1));
+    const pieces = (pp, given) => (given === undefined ? t.pieces : [given]).filter(v => v === 1 || (pp > 1 && pp * v <= model.sizes[t.depth] + t.tables));
+    return { step, price, all, pieces, hbm: chip.speeds[2] };
   }
 
   const sooner = (a, b) => { for (let n = 0; n < a.length; n++) if (a[n] !== b[n]) return a[n] - b[n]; return 0; };
 
   // A layout with its seconds, careful ones and bytes of one policy, and its rank.
-  function ranked([mesh, zero, microbatches, policy, row], hbm, edges) {
+  function ranked([mesh, zero, microbatches, v, policy, row], hbm, edges) {
     const [seconds, careful, memory] = row.slice(3 * policy), exposed = row[brief - 1];
-    const fields = rank(...mesh, zero, microbatches, careful, memory, exposed, hbm, edges[exposed]);
-    return { mesh, zero, microbatches, policy, seconds, memory, rank: [...fields, ...mesh, policy], fits: memory <= hbm };
+    const fields = rank(...mesh, zero, microbatches, v, careful, memory, exposed, hbm, edges[exposed]);
+    return { mesh, zero, microbatches, v, policy, seconds, memory, rank: [...fields, ...mesh, policy], fits: memory <= hbm };
   }
 
-  // All meshes, the best first, each with the setting that suits it; with `any` only whether something fits.
-  function search({ step, hbm }, some, policies, any) {
+  // All meshes, the best first, each with the setting that suits it; with `any` only whether something fits. What is given is not searched.
+  function search({ step, pieces, hbm }, some, policies, any, given = nothing) {
     const meshes = [], low = [Infinity, Infinity];
     let tried = 0, fitting = 0;
     for (const [[tp, cp, ep, pp, data], most] of some) {
-      const counts = divisors(most);
-      let open = divisors(data).flatMap(fsdp => {
+      const counts = among(divisors(most), given.microbatches);
+      let open = among(divisors(data), given.fsdp).filter(fsdp => !given.dp || data / fsdp === given.dp).flatMap(fsdp => {
         const dp = data / fsdp, sizes = [tp, cp, ep, fsdp, dp, pp], mesh = { sizes, least: Infinity, may: [] };
         meshes.push(mesh);
-        return [0, 1, 2, 3].slice(0, dp > 1 ? 3 : cp * ep > 1 ? 4 : 1).map(zero => [mesh, zero]);
+        const zeros = given.zero === undefined ? [0, 1, 2, 3].slice(0, dp > 1 ? 3 : cp * ep > 1 ? 4 : 1) : [given.zero];
+        return zeros.flatMap(zero => pieces(pp, given.v).map(v => [mesh, zero, v]));
       });
-      tried += open.length * policies.length * counts.length;
+      for (const [, , v] of open) tried += policies.length * (v > 1 ? counts.filter(m => m % pp === 0) : counts).length;
       for (let k = counts.length; k-- && open.length;) { // fewer microbatches need more memory
         const price = step(tp, cp, ep, pp, data, counts[k]);
-        open = open.filter(([mesh, zero]) => {
-          const row = price(mesh.sizes[3], zero), exposed = row[brief - 1];
+        open = open.filter(([mesh, zero, v]) => {
+          if (v > 1 && counts[k] % pp) return true;
+          const row = price(mesh.sizes[3], zero, v), exposed = row[brief - 1];
           let some = false;
           for (const policy of policies) {
             const fits = row[3 * policy + 2] <= hbm, by = row[3 * policy + (fits ? 1 : 2)];
@@ -63,7 +69,7 @@ window.liveMeshes = (t, F, rank) => {
               if (!mesh.fits) Object.assign(mesh, { fits, least: Infinity, may: [] });
             } else if (mesh.fits) continue;
             // Only what may come first in the end: what may be as good as the best, the fastest, or the smallest.
-            if (by <= t.near * mesh.least || (fits && by <= t.equal * low[exposed])) mesh.may.push([mesh.sizes, zero, counts[k], policy, row]);
+            if (by <= t.near * mesh.least || (fits && by <= t.equal * low[exposed])) mesh.may.push([mesh.sizes, zero, counts[k], v, policy, row]);
             mesh.least = Math.min(mesh.least, by);
           }
           return some;
@@ -73,10 +79,10 @@ window.liveMeshes = (t, F, rank) => {
     }
     const edges = low.map(x => t.equal * x);
     const rows = meshes.map(({ fits, least, may }) => {
-      const close = ([, , , policy, row]) => !fits || row[3 * policy + 1] <= Math.max(edges[row[brief - 1]], t.near * least);
-      return sorted(may.filter(close).map(r => ranked(r, hbm, edges)))[0];
+      const close = ([, , , , policy, row]) => !fits || row[3 * policy + 1] <= Math.max(edges[row[brief - 1]], t.near * least);
+      return sorted(may.filter(close).map(r => ranked(r, hbm, edges)))[0]; // nothing, where what is given leaves a mesh no setting
     });
-    return { rows: sorted(rows), edges, tried, fitting };
+    return { rows: sorted(rows.filter(r => r)), edges, tried, fitting };
   }
 
   const sorted = rows => rows.sort((a, b) => sooner(a.rank, b.rank));
@@ -87,8 +93,8 @@ window.liveMeshes = (t, F, rank) => {
     return `t${2 + parts.indexOf(Math.max(...parts))}`;
   }
 
-  function layout({ mesh: [tp, cp, ep, fsdp, dp, pp], zero, microbatches }, pods) {
-    const all = Object.entries({ dp, fsdp, tp, pp, ep, cp, pods, zero, microbatches });
+  function layout({ mesh: [tp, cp, ep, fsdp, dp, pp], zero, microbatches, v }, pods) {
+    const all = Object.entries({ dp, fsdp, tp, pp, ep, cp, pods, zero, microbatches, v });
     return all.filter(([name, x]) => x !== (name === "zero" ? 0 : 1)).map(([name, x]) => `${name}=${x}`).join(" ") || "one chip";
   }
 

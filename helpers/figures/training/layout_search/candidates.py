@@ -12,9 +12,9 @@ from operator import and_
 from helpers.costs.rooflines.chips import chip
 from helpers.costs.rooflines.hardware import Chip, Slice
 from helpers.costs.rooflines.machines import Machine
-from helpers.costs.training.layout import AXES, Layout
+from helpers.costs.training.layout import AXES, BF16, Bytes, Layout
 from helpers.costs.training.layout_search import EQUAL, KEPT, NEAR, careful_seconds, exposed, rank
-from helpers.costs.training.layout_set import size_rules
+from helpers.costs.training.layout_set import STAGES as STAGES_EACH, TABLES, size_rules
 from helpers.costs.training.operation_seconds import CONSTANTS, Constants, Pace
 from helpers.costs.training.step_estimate import Estimate, prices, utilisation
 from helpers.costs.training.training_step import Step, step
@@ -78,19 +78,19 @@ def divide(c: Config) -> dict[str, tuple[int, ...]]:
 
     >>> from helpers.costs.transformers.public_models import model
     >>> divide(model("llama-3.1-405b"))
-    {'tp': (1, 2, 4, 8, 16, 32, 64, 128), 'ep': (1,), 'pp': (1, 2, 4, 8, 16, 32, 64)}
+    {'tp': (1, 2, 4, 8, 16, 32, 64, 128), 'ep': (1,), 'pp': (1, 2, 4, 8, 16, 32, 64, 128)}
     """
     has, alone = whole(c).values(), ("tp", "ep", "pp")
     return {axis: tuple(n for n in POWERS if legal(c, *has, *(n if a == axis else 1 for a in alone))) for axis in alone}
 
 
 def axes(layout: Layout) -> str:
-    """A layout without its policy, which pages name beside it, whichever it is.
+    """A layout without its policy and what it stores, which pages name beside it, whichever they are.
 
     >>> axes(Layout(fsdp=16, microbatches=4, policy="everything"))
     'fsdp=16 microbatches=4'
     """
-    return str(replace(layout, policy=Layout.policy))
+    return str(replace(layout, policy=Layout.policy, stored=BF16))
 
 
 class Wired(Slice):
@@ -157,7 +157,7 @@ def _chip(
     return on, replace(CONSTANTS, **{like.generation: share}, attention=attention)
 
 
-STAGES = len(SIZES) + 2 + 12 + 2, 6, 2  # numbers that `_step` takes in each of its stages
+STAGES = len(SIZES) + 2 + 12 + 2 + 2, 6, 3  # numbers that `_step` takes in each of its stages
 BRIEF = 3 * len(KEPT) + 1  # results of which a search looks at all
 
 
@@ -165,13 +165,17 @@ def _step(like: Config, torus: bool, switched: bool, *numbers) -> tuple:
     """`training_step.step` under every policy: seconds, careful ones and bytes of each, whether its ring is exposed; then all of `row`.
 
     switched  no chip that is asked for has links to neighbours of its own: what these do is left out of the text
-    numbers   sizes of the model, tokens, T, `speeds`, chips of a slice, pods; tp, cp, ep, pp, dp·fsdp, microbatches; fsdp, zero
+    numbers   sizes of the model, tokens, T, `speeds`, chips of a slice, pods, bytes of a gradient and of the optimizer's state;
+              tp, cp, ep, pp, dp·fsdp, microbatches; fsdp, zero, v
     """
     sizes_of, (tokens, T), known = numbers[:10], numbers[10:12], numbers[12:]
     neighbours = 0 if torus or switched else known[8]
     on, k = _chip(torus, *known[:8], neighbours, *known[9:12])
-    inside, pods, tp, cp, ep, pp, data, microbatches, fsdp, zero = known[12:]
-    laid = Split(data / fsdp, fsdp, tp, pp, ep, cp, 1 if torus else pods, zero, microbatches, data=data)
+    inside, pods, gradient, state, tp, cp, ep, pp, data, microbatches, fsdp, zero, v = known[12:]
+    stored = Bytes(gradient=gradient, state=state)
+    laid = Split(
+        data / fsdp, fsdp, tp, pp, ep, cp, 1 if torus else pods, zero, microbatches, v, stored=stored, data=data
+    )
     s, c = Wired(on, (inside,), (False,)), build(like, *sizes_of)
     first = step(c, laid, tokens, T, s, "causal")
     vars(first)["prices"] = prices(c, on, laid, first.operations, k=k)  # with the shares of its chip
@@ -189,16 +193,16 @@ def row(at: Step, e: Estimate) -> tuple:
     return (*times, *(e.parts[name] for name in PARTS), *vars(at.memory).values())
 
 
-def _rank(tp, cp, ep, fsdp, dp, pp, zero, microbatches, *rest) -> tuple:
+def _rank(tp, cp, ep, fsdp, dp, pp, zero, microbatches, v, *rest) -> tuple:
     """The fields of `layout_search.rank` as numbers, up to the sizes of axes, which the page has."""
-    laid = Layout(dp, fsdp, tp, pp, ep, cp, zero=zero, microbatches=microbatches)
+    laid = Layout(dp, fsdp, tp, pp, ep, cp, zero=zero, microbatches=microbatches, v=v)
     ranks = vars(rank(laid, 0, *rest))
     return tuple(ranks[name] for name in [*ranks][: [*ranks].index("tp")])
 
 
 def ranks() -> str:
     """JavaScript: the rank of a layout, from what `_rank` takes."""
-    return javascript(_rank, *[8.0] * (len(AXES) + 7))
+    return javascript(_rank, *[8.0] * (len(AXES) + 8))
 
 
 def tools() -> dict:
@@ -206,6 +210,9 @@ def tools() -> dict:
     return {
         "kept": KEPT,
         "near": NEAR,
+        "pieces": STAGES_EACH,
+        "depth": SIZES.index("L"),
+        "tables": TABLES,
         "equal": EQUAL,
         "names": NAMES_OF_STEP,
         "times": len(TIMES),

@@ -5,7 +5,7 @@ window.liveLayouts = ({ layouts: t, results }, { F, rank }, box, { text, whole, 
 
   // The layout that suits best, or whether one fits; if none does, the one that needs least memory.
   function best(model, chip, place, { n, tokens, T }, policies, any) {
-    const prices = pricing(model, chip, place, tokens, T), found = search(prices, meshes(model, n, tokens, T), policies, any), first = found.rows?.[0];
+    const prices = pricing(model, chip, place, tokens, T, t.stored), found = search(prices, meshes(model, n, tokens, T), policies, any), first = found.rows?.[0];
     return first ? { ...found, ...first, row: prices.all(first) } : found;
   }
 

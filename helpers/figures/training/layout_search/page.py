@@ -15,7 +15,7 @@ from helpers.costs.rooflines.chips import chip
 from helpers.costs.rooflines.hardware import Chip
 from helpers.costs.rooflines.machines import Machine, machines
 from helpers.costs.training import layout_search
-from helpers.costs.training.layout import Layout
+from helpers.costs.training.layout import MASTER, Layout
 from helpers.costs.training.layout_search import KEPT
 from helpers.costs.training.training_step import Step, step
 from helpers.costs.transformers.public_models import model
@@ -106,8 +106,8 @@ HINT = "Choose a model, chips and a batch; each move searches again."
 RULES = (
     "Tried: the chips as tp · cp · ep · fsdp · dp · pp, every ZeRO stage and number of microbatches, as far as sizes and sequences "
     "divide. Of those within a percent of the least estimate the one with the fewest axes is best. "
-    "Tuned software with fused attention; bf16, Adam's moments in float32, no "
-    "master copy of the weights, 1F1B. Bars are shares of the estimate, and of the device's memory."
+    "Tuned software with fused attention; bf16, Adam's moments and a master copy of the weights in float32, "
+    "1F1B with v stages on each device. Bars are shares of the estimate, and of the device's memory."
 )
 ANY = "whichever is fastest"
 
@@ -182,7 +182,7 @@ class LayoutFinder:
         c, T = model(at["model"]), at["T"]
         if tokens < T:
             return Found()
-        found = layout_search.ranking(c, tokens, T, there.slice, Layout(pods=there.pods), self.kept(at))
+        found = layout_search.ranking(c, tokens, T, there.slice, Layout(pods=there.pods, stored=MASTER), self.kept(at))
         first = step(c, found.layout(0), tokens, T, there.slice, "causal") if len(found) else None
         return Found(first, found.tried, found.fitting)
 
@@ -232,7 +232,7 @@ class LayoutFinder:
             return FEW.format(**words | {"sequences": f"{at['tokens'] // at['T']:,}", "need": f"{need:,}"})
         words["missing"] = reading(found.step.missing, "B")
         case = model(at["model"]), at["tokens"], at["T"], of, self.kept(at)
-        larger = layout_search.smallest(*case, beyond=at["n"], most=2 ** self.n[1])
+        larger = layout_search.smallest(*case, template=Layout(stored=MASTER), beyond=at["n"], most=2 ** self.n[1])
         words["more"] = MORE.format(least=f"{larger.chips:,}", larger=str(larger)) if larger else NO_MORE
         return LACKS.format(**words)
 
@@ -248,7 +248,7 @@ class LayoutFinder:
             "layouts": {
                 "models": {n: _model(n, at[structures.index(structure(model(n)))]) for n in self.models},
                 "chips": {label: self._chip(chip(name)) for name, label in self.chips.items()},
-                **tools(), "any": ANY,
+                **tools(), "any": ANY, "stored": (MASTER.gradient, MASTER.state),
                 "best": BEST, "lacks": LACKS, "more": MORE, "noMore": NO_MORE, "many": MANY, "short": SHORT, "few": FEW,
                 "none": NONE,
             },
