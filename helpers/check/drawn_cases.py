@@ -58,4 +58,5 @@ def drawn(
 def with_edges(name: str, draws: dict[str, Draw]) -> Iterator[dict]:
     """Settings of the draws for a check that makes cases of them itself: the submission's own, and the edges."""
     yield from inputs(OWN, name, draws)
-    yield from edges(name, draws)
+    for drawn in once((name, "with_edges"), identity(draws), lambda: [*edges(name, draws)]):
+        yield compare.copied(drawn)

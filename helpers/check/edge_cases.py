@@ -8,20 +8,14 @@ each such trait several times, beside others.
 import math
 import random
 from collections.abc import Callable, Iterator, Mapping
+from heapq import heapify, heappop, heappush
 from numbers import Integral, Number
 
 Draw = Callable[[random.Random], object]
 
-PLAIN = 0, 0
-STYLES = (
-    (1, 0),
-    (0, 1),
-    (0.4, 0),
-    (0, 0.4),
-    (0.4, 0.4),
-    PLAIN,
-    PLAIN,
-)  # share of numbers at their low end, at their high one
+# Styles of a draw: the share of its numbers at their low end, and at their high one.
+LOW, HIGH, PLAIN = (1, 0), (0, 1), (0, 0)
+STYLES = LOW, HIGH, (0.4, 0), (0, 0.4), (0.4, 0.4), PLAIN, PLAIN
 CONSTANT = 30  # numbers of a draw that lean; after that any, for a draw may try again until it likes what it has
 MOST = 400  # settings to choose from
 SETTLED = 40  # settings without a new trait, until no more are drawn
@@ -79,6 +73,11 @@ def traits(name: object, value: object) -> Iterator[tuple]:
         yield name, "magnitude", int(value).bit_length() // 3, value % 2
 
 
+def lowest(name: str, draws: dict[str, Draw]) -> dict:
+    """All draws at their lowest: the first of the edges."""
+    return {k: draw(Leaning(LOW, f"{name}/{k}/0")) for k, draw in draws.items()}
+
+
 def edges(name: str, draws: dict[str, Draw]) -> Iterator[dict]:
     """All draws at their lowest, all at their highest, each at either beside one of the others, and settings that have every trait
     which these lack.
@@ -114,8 +113,17 @@ def edges(name: str, draws: dict[str, Draw]) -> Iterator[dict]:
         if repr(given) not in drawn:  # what is drawn together leans together
             pool[i] = found
         drawn.add(repr(given))
-    first, lacking = [i for i in pool if i < ends], set().union(*pool.values())
-    while first or lacking:
-        i = first.pop(0) if first else max(pool, key=lambda i: len(pool[i] & lacking))
+    lacking = set().union(*pool.values())
+    for i in [i for i in pool if i < ends]:
         lacking -= pool.pop(i)
         yield setting(i)[0]  # drawn again: a reference may read what the draws of its case have left
+    waiting = [(-len(found), i) for i, found in pool.items()]
+    heapify(waiting)
+    while lacking:
+        i = heappop(waiting)[1]
+        brings = -len(pool[i] & lacking), i
+        if waiting and brings > waiting[0]:  # by what it lacked before, another may bring more
+            heappush(waiting, brings)
+            continue
+        lacking -= pool[i]
+        yield setting(i)[0]

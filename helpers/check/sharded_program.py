@@ -32,7 +32,7 @@ from helpers.kernels import mesh as meshes
 from helpers.trace.jaxpr.equation_costs import short
 
 from .compare import closed, kind
-from .edge_cases import edges
+from .edge_cases import lowest
 from .judged_program import once
 from .likely_mistakes import either
 from .raised import called, limited
@@ -107,7 +107,7 @@ class Program(SendingRules):
         """
         fixed = {k: v for k, v in sizes.items() if not callable(v)}
         draws = {k: v for k, v in sizes.items() if callable(v)}
-        for i, picked in enumerate([next(edges(self.draws, draws)), *inputs(n - 1, self.draws, draws, shapes=True)]):
+        for i, picked in enumerate([lowest(self.draws, draws), *inputs(n - 1, self.draws, draws, shapes=True)]):
             avals = self.setting.arrays(self.setting.sizes | fixed | picked, shapes)
             if message := self._compare(avals, *self._drawn(dense, avals, scale, i, prepared)):
                 return message

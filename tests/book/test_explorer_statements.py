@@ -10,15 +10,14 @@ from tests.book.conftest import ROOT
 
 FIGURE = figures.figure("explorer")
 SUMS = {"b": "B[J_Y, K]"}  # both operands sharded along what is summed over
-LOG2 = {256: 8, 512: 9, 8192: 13}
 
 
 def first(I, **chosen):
-    return FIGURE.picked({"I": LOG2[I], **chosen})[0]
+    return FIGURE.picked({"I": I, **chosen})[0]
 
 
 def ranked(I, **chosen):
-    return [[s.kind for s in p.steps] for p in FIGURE.ranked({"I": LOG2[I], **chosen})[0]]
+    return [[s.kind for s in p.steps] for p in FIGURE.ranked({"I": I, **chosen})[0]]
 
 
 def test_it_opens_with_a_gather_over_eight_devices_that_the_arithmetic_hides():
@@ -31,7 +30,7 @@ def test_it_opens_with_a_gather_over_eight_devices_that_the_arithmetic_hides():
 
 
 def test_smaller_rows_meet_the_memory_and_then_another_plan():
-    assert ranked(512)[0] == ["AllGather", "Matmul"] and "bound by HBM" in FIGURE.sentence({"I": 9})
+    assert ranked(512)[0] == ["AllGather", "Matmul"] and "bound by HBM" in FIGURE.sentence({"I": 512})
     plan = first(256)
     assert [s.kind for s in plan.steps] == ["AllToAll", "AllGather", "Slice", "Matmul", "AllToAll"]
     assert [str(s) for s in plan.product[:2]] == ["A[I, J]", "B[J, K_YX]"]  # all rows, a quarter of B's part
@@ -52,7 +51,7 @@ def test_between_slices_the_network_decides_and_an_axis_of_rows_sends_nothing_ov
     far, near = times(y="8 slices"), times()
     assert [s.kind for s in first(8192, y="8 slices").steps] == ["AllGather", "Matmul"]
     assert far[0].bound == "dcn" and far[0].parts["dcn"] > 10 * near[0].parts["ici"]
-    small = times(y="8 slices", I=LOG2[256])
+    small = times(y="8 slices", I=256)
     assert [s.kind for s in first(256, y="8 slices").steps] == ["AllGather", "Matmul"] != ranked(256)[0]
     assert small[0].parts["dcn"] == pytest.approx(small[1].parts["dcn"]) and small[0].upper < small[1].upper
     rows = times(x="4 slices", y="8 in a ring")[0]

@@ -175,7 +175,7 @@ class Config:
         128
         >>> Config.from_hf(phi)
         Traceback (most recent call last):
-        ValueError: the config.json of a phi3 has no intermediate_size: add it, or take one that has it
+        ValueError: the config.json of a phi3 has no vocab_size: add it, or take one that has it
         """
         given = hf_config.fields(source)
         records = {"moe": MoE, "mla": MLA, "linear": Linear, "indexer": Indexer, "gemma3n": Gemma3n}

@@ -84,7 +84,7 @@ class ChannelDecay:
 
     >>> k3 = ChannelDecay(heads=96, width=128, kernel=4, full_gate=True)
     >>> k3.state, sum(a * b for a, b in k3.matrices(7168).values())
-    (1572864, 443416576)
+    (1572864, 443580416)
     """
 
     heads: int

@@ -193,6 +193,10 @@ class Blocks:
         """Pages that are free."""
         return len(self._free)
 
+    def names(self) -> list[Hashable]:
+        """All sequences, the oldest first."""
+        return list(self._tables)
+
     def length(self, name: Hashable) -> int:
         """Tokens of a sequence."""
         return self._lengths[self._known(name)]
