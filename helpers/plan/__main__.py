@@ -1,6 +1,7 @@
 """`python -m helpers.plan`."""
 
 import argparse
+import os
 import sys
 
 from helpers.costs.inference.serving_constants import ENGINES
@@ -91,7 +92,9 @@ def main(words: list[str] | None = None) -> int:
         options, unknown = parser().parse_known_args(words)
         if unknown:  # argparse has the command above say this, whose example would be of the other task
             options.said_by.error(f"there is no {' '.join(unknown)} in {options.task}")
-        print(options.run(options))
+        print(options.run(options), flush=True)
+    except BrokenPipeError:  # `| head` has read enough; what is closed at the end must not try again
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except ValueError as e:
         print(e, file=sys.stderr)
         return 2

@@ -110,10 +110,12 @@ def model_of(options) -> tuple[Config, str]:
         raise ValueError(f"{options.config} cannot be read ({e.strerror}): give the path of a config.json") from None
 
 
-def remarks(c: Config, training: bool) -> str:
-    """Lines with what a model of layers of several kinds holds, and with what is priced as something else; "" if there is neither.
+def remarks(c: Config, training: bool, read: bool) -> str:
+    """Lines with what the model of a file holds, and with what is priced as something else; "" if there is neither.
 
-    >>> remarks(model("deepseek-v3.2"), True), remarks(model("llama-3-8b"), True)
+    read    whether it was read from a file
+
+    >>> remarks(model("deepseek-v3.2"), True, False), remarks(model("llama-3-8b"), True, False)
     ('  Counted and priced: what an indexer scores as more keys of attention.\\n', '')
     """
     said = list(c.said)
@@ -122,12 +124,15 @@ def remarks(c: Config, training: bool) -> str:
     if training and any(getattr(c.mixer(kind), "indexer", None) for kind, _ in c.groups):
         said.append("what an indexer scores as more keys of attention")
     lines = [f"  Counted and priced: {'; '.join(said)}."] if said else []
-    if c.layers:
+    if read:
         p, S = parameters(c), 2**20
         token = (kv_cache(c, 2 * S) - kv_cache(c, S)) / S
-        fixed = kv_cache(c, S) - token * S
-        caches = f"a cache in bf16 grows by {token:,.0f} bytes a token, beside {fixed:,.0f} bytes"
-        lines.insert(0, f"  The model has {p.total:,} parameters, {p.active:,} of them active; {caches}.")
+        inputs = sum(2 * n * c.mixer(kind).inputs for kind, n in c.groups if kind.linear)
+        fixed = kv_cache(c, S) - token * S - inputs
+        caches = f"a cache in bf16 grows by {token:,.0f} bytes a token" + f", beside {fixed:,.0f} bytes" * bool(fixed)
+        caches += f" and {inputs:,.0f} of what convolutions see" * bool(inputs)
+        active = f", {p.active:,} of them active" * (p.active != p.total)
+        lines.insert(0, f"  The model has {p.total:,} parameters{active}; {caches}.")
     return "".join(line + "\n" for line in lines)
 
 

@@ -84,7 +84,7 @@ def serve(options) -> str:
         lengths_said = f"{round(prompt):,} tokens in{turns}, {hits:.0%} of them in caches, and {options.answer:,} out"
     if options.drafts:
         types_said += f", {tokens_of_a_pass(options.drafts):.2f} tokens a step with {len(options.drafts)} drafted"
-    head = f"{name} on {how_many}, {lengths_said}, {types_said}, engine {options.engine}.\n{remarks(c, False)}"
+    head = f"{name} on {how_many}, {lengths_said}, {types_said}, engine {options.engine}.\n{remarks(c, False, bool(options.config))}"
     more = disaggregated_words(apart, answer) if apart else compared(answer.best, best) if best else ""
     return f"{head}{account(answer, target, options.price, not options.layout)}\n{more}{table(answer)}"
 

@@ -80,7 +80,7 @@ def train(options) -> str:
         return json.dumps({"kinds": KINDS, **counts, "layouts": records}, indent=1)
     head = (
         f"{asked.name} on {asked.machine.chips:,} {s.chip.name} ({where(asked.machine)}), {tokens:,} tokens a step "
-        f"in {tokens // T:,} {'sequences' if tokens > T else 'sequence'} of {T:,}.\n{remarks(c, True)}"
+        f"in {tokens // T:,} {'sequences' if tokens > T else 'sequence'} of {T:,}.\n{remarks(c, True, bool(options.config))}"
     )
     told = account(steps[0], asked.cluster, records[0], options)
     if not named:

@@ -1,6 +1,8 @@
 """The command that plans a service."""
 
 import json
+import subprocess
+import sys
 from dataclasses import replace
 
 from helpers.costs.inference.serving_constants import ENGINES
@@ -152,7 +154,7 @@ def test_a_checkpoint_says_its_own_types(capsys, tmp_path):
     file.write_text(json.dumps(sizes | {"quantization_config": narrow}))
     text = said(capsys, "serve", "--config", str(file), *words, "--layout", "tp=1")
     assert "weights in mxfp4, attention of mixtures in bf16 as the checkpoint says, engine" in text
-    assert text.splitlines()[1].startswith("one chip: 1 chip, ")
+    assert text.splitlines()[2].startswith("one chip: 1 chip, ")
     assert "weights in bf16, engine" in said(capsys, "serve", "--config", str(file), *words, "--weights", "bf16")
     file.write_text(json.dumps(sizes))
     words[1] = "1xH100"
@@ -184,3 +186,11 @@ def test_prefill_and_decode_disaggregated(capsys):
     got = json.loads(said(capsys, *words, "--json"))["disaggregated"]
     assert got["chips"] <= 16 and got["speed"] >= 40 and got["sent"] == 4000 * 2 * 80 * 8 * 128 * 2
     assert f"{got['prefill']['servers']} x [" in said(capsys, *words)
+
+
+def test_a_reader_that_has_seen_enough_is_no_error():
+    command = [sys.executable, "-m", "helpers.plan", *ASKED]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as asked:
+        asked.stdout.close()  # as `| head` does
+        assert asked.stderr.read() == ""
+    assert asked.returncode == 0
