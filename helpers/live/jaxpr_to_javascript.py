@@ -142,9 +142,8 @@ def _literal(x) -> str:
 class Writer:
     """Collects lines `name = expression`; one that occurs twice is written once, one that nobody needs not at all."""
 
-    RESERVED = set(
-        "do if in of as is for let new try var E A i p q r x f all".split()
-    )  # JavaScript's, and those of scripts here
+    # JavaScript's, and those of scripts here.
+    RESERVED = set("do if in of as is for let new try var E A i p q r x f all".split())
 
     def __init__(self):
         self.count, self.lines, self.known, self.helpers = 0, {}, {}, set()

@@ -11,11 +11,8 @@ from tests.book.conftest import ROOT, chapter_text
 from tests.helpers.costs.tables import walks
 
 METHODS = json.loads((ROOT / "book/data/methods.json").read_text(encoding="utf-8"))["methods"]
-SHOWN = (
-    "ch05_inference",
-    "ch06_attention",
-    "ch07_racks",
-)  # chapters whose sections show every function of their methods
+# Chapters whose sections show every function of their methods.
+SHOWN = ("ch05_inference", "ch06_attention", "ch07_racks")
 FENCE = re.compile(r"^```\{code-cell\}[^\n]*\n(?::[^\n]*\n)*(.*?)^```", re.M | re.S)
 
 FORMULAS = {

@@ -161,9 +161,8 @@ def test_a_right_answer_passes_a_wrong_one_is_named_and_validate_says_so(page, l
     assert (course / "work/progress.json").read_bytes() == kept  # Validate writes nothing
     dialog.get_by_role("button", name="OK").click()
 
-    write(
-        page, "ch01-q01", "def dot_intensity(N, bytes_each=2)\n    return 1"
-    )  # no colon: the older answer is still there
+    # No colon: the older answer is still there.
+    write(page, "ch01-q01", "def dot_intensity(N, bytes_each=2)\n    return 1")
     run(page, "ch01-q01")
     run(page, "ch01-q01-check")
     said = output(page, "ch01-q01-check")

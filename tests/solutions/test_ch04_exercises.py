@@ -53,9 +53,8 @@ def test_d19_the_table_is_what_the_programs_send(solved):
     table = solved["layer_bytes"]
     assert bytes_of("dp_step", *STRATEGIES[0][1:], 0.1) == 2 * sum(table("dp", B, D, F, 4, 1, False))
     fsdp = table("fsdp", B, D, F, 4, 1, False)
-    assert bytes_of("fsdp_step", *STRATEGIES[1][1:], 0.1) == 2 * (
-        sum(fsdp) - fsdp[0]
-    )  # weights are kept, gathered once
+    # Weights are kept, gathered once.
+    assert bytes_of("fsdp_step", *STRATEGIES[1][1:], 0.1) == 2 * (sum(fsdp) - fsdp[0])
     tp = "tp_layer", {"Y": 4}, ["W[M, D, F_Y]", "In[B, D_Y]", "dOut[B, D_Y]"], "S[M, B, D_Y]"
     assert bytes_of(*tp) == 2 * sum(table("tp", B, D, F, 1, 4, False))
     mixed = table("mixed", B, D, F, 4, 2, False)

@@ -24,12 +24,8 @@ TESTED = dict.fromkeys(
     "planner": "inference.test_planner",
 }
 FEW = {"rows"}  # places of a slider, all of which are drawn
-ALONE = {
-    "rows": set(),
-    "decoder": set(),
-    "sharded-matmul": {"TPU"},
-    "explorer": {"TPU"},
-}  # figures of one kind of chip, or of none
+# Figures of one kind of chip, or of none.
+ALONE = {"rows": set(), "decoder": set(), "sharded-matmul": {"TPU"}, "explorer": {"TPU"}}
 DRAWS, SHARE = 100, 0.2  # settings number for number with FULL=1; of them of TPUs, and of GPUs: both at least
 
 

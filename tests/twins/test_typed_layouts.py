@@ -30,14 +30,8 @@ NONSENSE = (
     "tp=8=8",
     "pp=1e1",
 )
-ODD = (
-    "policy=some",
-    "policy=Block",
-    "policy=nothing",
-    "tp=12345678",
-    "fsdp=\u0663",
-    "dp=\u00b2",
-)  # Arabic three, squared
+# Arabic three, squared.
+ODD = ("policy=some", "policy=Block", "policy=nothing", "tp=12345678", "fsdp=\u0663", "dp=\u00b2")
 READ = """texts => {
     const [data, functions] = window.liveFigures[0], box = document.getElementById(data.id);
     const own = window.livePlanner(data, functions, box, { ...window.liveWords, text: String });

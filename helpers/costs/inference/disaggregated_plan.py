@@ -21,11 +21,8 @@ from .serving_estimate import Estimate, Server
 from .serving_operations import BITS, Deployment
 from .serving_plan import SIZES, USUAL, Target, check, deployments
 
-BUSY = (
-    0.5,
-    0.7,
-    0.9,
-)  # shares of the time that prefill servers compute, which are tried: beyond 0.9 prompts wait for long
+# Shares of the time that prefill servers compute, which are tried: beyond 0.9 prompts wait for long.
+BUSY = (0.5, 0.7, 0.9)
 
 
 @formula

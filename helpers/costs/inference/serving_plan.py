@@ -19,9 +19,8 @@ from .serving_operations import BITS, Deployment
 
 MOST = 4096  # chips that are tried when as few as needed are asked for
 USUAL = Deployment()
-SIZES = tuple(
-    sorted(n for e in range(13) for n in (2**e, 3 * 2**e) if n <= MOST)
-)  # of batches, and of numbers of chips
+# Sizes of batches, and numbers of chips, that are tried.
+SIZES = tuple(sorted(n for e in range(13) for n in (2**e, 3 * 2**e) if n <= MOST))
 LARGEST = 64  # chips of one replica, or a rack's domain
 
 

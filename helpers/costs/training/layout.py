@@ -286,9 +286,8 @@ def lies(layout: Layout, s: Slice):
     >>> lies(Layout(fsdp=16, tp=4), cube), lies(Layout(dp=2, fsdp=4, tp=8), cube), lies(Layout(tp=3, fsdp=64), cube)
     (True, True, False)
     """
-    over = (
-        tiers(s) if s.chip.axes else tiers(s, layout.pods)
-    )  # a torus, whose copies pods are; a domain and the network
+    # A torus, whose copies pods are; a domain and the network.
+    over = tiers(s) if s.chip.axes else tiers(s, layout.pods)
     ok, low = True, 1
     for axis in AXES:
         high = low * getattr(layout, axis)

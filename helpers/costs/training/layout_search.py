@@ -291,9 +291,8 @@ def _contenders(grid: Layout, priced: _Priced, held, took, policies, low) -> lis
     fastest, smallest = (x.min((1, 2, 3), keepdims=True) for x in (took, held))
     edge = EQUAL * np.where(priced.exposed, *low[::-1])[:, None, None, None]
     fast = (took < inf) & (took <= maximum(edge, NEAR * fastest))
-    may = fast | (
-        (fastest == inf) & (held < inf) & (held <= NEAR * smallest)
-    )  # a mesh in pieces may have nothing in the set
+    # A mesh in pieces may have nothing in the set.
+    may = fast | ((fastest == inf) & (held < inf) & (held <= NEAR * smallest))
     mesh, policy, zero, micro = np.nonzero(may)
     sizes, pieces = [getattr(grid, axis).ravel()[mesh] for axis in AXES], grid.v.ravel()[mesh]
     kept = np.array([POLICIES.index(name) for name in policies])[policy]

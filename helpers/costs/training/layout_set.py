@@ -22,12 +22,8 @@ from .pipeline_schedules import INTERLEAVES
 
 ANY, NOTHING = Layout(), MappingProxyType({})
 TABLES = 2  # units of a pipeline beside the layers: the embedding and the unembedding may stand where a layer would
-STAGES = (
-    1,
-    2,
-    4,
-    8,
-)  # on each device of an interleaved pipeline, that are tried: what lies between gains a part of a bubble's part
+# On each device of an interleaved pipeline, that are tried: what lies between gains a part of a bubble's part.
+STAGES = (1, 2, 4, 8)
 BLOCK = 2048  # meshes at a time: a step's cost for Python is paid once for them
 
 

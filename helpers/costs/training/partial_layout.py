@@ -20,13 +20,8 @@ from .layout_set import check
 FOLDED = "etp"  # that it is given says that ep and dp are Megatron-LM's; experts stay whole, so it is 1
 PARTIAL = GRAMMAR | {FOLDED: Spelling(1, ("1",))}
 UNSHARED = "ep={ep} chips for experts are no multiple of tp={tp}: here every chip of tp has experts of its own."
-LOOSENED = (
-    "policy",
-    "microbatches",
-    "zero",
-    "v",
-    *AXES[::-1],
-)  # in this order they are changed where a layout does not fit
+# In this order they are changed where a layout does not fit.
+LOOSENED = ("policy", "microbatches", "zero", "v", *AXES[::-1])
 
 
 @formula

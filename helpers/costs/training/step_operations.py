@@ -235,9 +235,8 @@ def operations(c: Config, layout: Layout, B, T) -> Operations:
     c.check_usual("a training step", *(n for n in UNUSUAL if n != "gemma3n"))
     p, rows = parameters(c), 1.0 * B * T / (layout.shards * layout.cp * layout.microbatches)
     head, table = Product("unembedding", rows, c.V / layout.tp, c.D), (p.embedding + p.positions) / layout.tp
-    tables = where(
-        layout.pp == 1, table + (0 if c.tied else head.weights), maximum(table, head.weights)
-    )  # of the end of a pipeline that has more
+    # On one device both tables; of a pipeline the end that has more.
+    tables = where(layout.pp == 1, table + (0 if c.tied else head.weights), maximum(table, head.weights))
     projections = sum(x.weights for x in model_matrices(c) if x.role == "projections" and x.used)
     small = p.norms + p.added + p.attention - projections  # convolutions, and what stands idle
     vectors, stage = (small + (p.biases + p.sinks) / layout.tp) / c.L, stage_layers(c, layout)
@@ -354,9 +353,8 @@ def _weights(layout: Layout, numbers, copies: tuple[str, ...]) -> tuple[Send, ..
         each, once = on * where(layout.pp > 1, 0, 1), on * where(layout.pp > 1, 1, 0)
         gathers.append(Send("AllGather", axes, "weights", size, each, each, once, {"nothing": each}))
         gathers.append(Send("ReduceScatter", axes, "gradients", size, 0, each, once))
-    sums = where(stored > 0, stored, layout.stored.weight) * (
-        numbers / layout.fsdp
-    )  # what is not kept is sent all the same
+    # What is not kept is sent all the same.
+    sums = where(stored > 0, stored, layout.stored.weight) * (numbers / layout.fsdp)
     return (
         *gathers,
         Send("AllReduce", copies, "gradients", sums, update=1 * (z == 0)),

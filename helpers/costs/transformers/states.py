@@ -12,9 +12,18 @@ from helpers.arguments import formula, whole
 from helpers.numeric import plain
 
 
+class _Convolved:
+    """A mixer whose inputs pass a short convolution over `kernel` tokens, in so many `channels`."""
+
+    @property
+    def inputs(self):
+        """Numbers of earlier tokens that the convolution needs, for one sequence in one layer."""
+        return self.channels * (self.kernel - 1)
+
+
 @formula
 @dataclass(frozen=True)
-class Linear:
+class Linear(_Convolved):
     """Gated DeltaNet: each head's state is decayed as a whole, and corrected towards a value.
 
     heads      of values; each keeps a state of key·value numbers
@@ -52,11 +61,6 @@ class Linear:
         """Numbers in the states of all heads, for one sequence in one layer."""
         return self.heads * self.key * self.value
 
-    @property
-    def inputs(self):
-        """Numbers of earlier tokens that the convolution needs, for one sequence in one layer."""
-        return self.channels * (self.kernel - 1)
-
     def matrices(self, D) -> dict[str, tuple]:
         """Shapes by name; z gates the result, and `decay` makes the two numbers of a head that say what to write and to forget."""
         wide = self.heads * self.value
@@ -76,7 +80,7 @@ class Linear:
 
 @formula
 @dataclass(frozen=True)
-class ChannelDecay:
+class ChannelDecay(_Convolved):
     """Kimi Delta Attention: a delta rule whose states decay channel by channel.
 
     width   of a head's query, key and value alike, and of the narrow vectors that decay and gate are made from
@@ -112,11 +116,6 @@ class ChannelDecay:
         """Numbers in the states of all heads."""
         return self.heads * self.width**2
 
-    @property
-    def inputs(self):
-        """Numbers of earlier tokens that the convolutions need."""
-        return self.channels * (self.kernel - 1)
-
     def matrices(self, D) -> dict[str, tuple]:
         """Shapes by name; `beta` says how much is written."""
         wide, w = self.heads * self.width, self.width
@@ -132,7 +131,7 @@ class ChannelDecay:
 
 @formula
 @dataclass(frozen=True)
-class Mamba2:
+class Mamba2(_Convolved):
     """A state-space mixer: heads of `value` numbers, each of which has a state of `key` numbers; heads of a group share B and C.
 
     conv_bias, bias  whether the convolution, and the matrices, add a vector
@@ -164,11 +163,6 @@ class Mamba2:
     def state(self):
         """Numbers in the states of all heads."""
         return self.heads * self.value * self.key
-
-    @property
-    def inputs(self):
-        """Numbers of earlier tokens that the convolution needs."""
-        return self.channels * (self.kernel - 1)
 
     def matrices(self, D) -> dict[str, tuple]:
         """Shapes by name: one matrix makes the gate, x, B, C, and the step of each head."""

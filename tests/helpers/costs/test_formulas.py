@@ -52,9 +52,8 @@ def public(kind, modules=MODULES) -> list:
 def test_every_public_function_and_class_is_here_and_looks_at_its_arguments():
     names = {name for name, _ in public(inspect.isfunction, [*MODULES, numeric])}
     assert names <= {name.split()[0] for name in FORMULAS} | DISCRETE and DISCRETE <= names
-    formulas = [
-        m for m in MODULES if not m.__name__.endswith((".scheduler", ".serving_log"))
-    ]  # a schedule, and its log, are none
+    # A schedule, and its log, are none.
+    formulas = [m for m in MODULES if not m.__name__.endswith((".scheduler", ".serving_log"))]
     made = [(name, c.__init__) for name, c in public(inspect.isclass, formulas) if not issubclass(c, tuple)]
     for name, f in (*public(inspect.isfunction), *made):
         assert hasattr(f, "__wrapped__"), f"{name}: decorate it with @formula"

@@ -28,20 +28,10 @@ from helpers.numeric import where
 PARTS = ("kernels", "again", "tensor", "experts", "context", "weights", "unembedding", "uneven", "sends", "bubble", "gradients",
          "update")  # fmt: skip
 ROLES = ("weights", "gradients", "optimizer", "gathered", "activations", "working", "logits", "library")
-TIMES = (
-    "mid",
-    "memory",
-    "low",
-    "high",
-    "math",
-    "mfu",
-    "hfu",
-)  # what a traced step gives first, shares in %; then parts, then roles
-NAMES_OF_STEP = (
-    *TIMES,
-    *(f"t{n}" for n in range(len(PARTS))),
-    *(f"m{n}" for n in range(len(ROLES))),
-)  # as a traced step has them
+# What a traced step gives first, shares in %; then parts, then roles.
+TIMES = ("mid", "memory", "low", "high", "math", "mfu", "hfu")
+# As a traced step has them.
+NAMES_OF_STEP = (*TIMES, *(f"t{n}" for n in range(len(PARTS))), *(f"m{n}" for n in range(len(ROLES))))
 LONGEST = 4096  # chips along one axis
 POWERS = tuple(2**n for n in range(LONGEST.bit_length()))
 

@@ -350,6 +350,5 @@ def test_drafts_gain_what_speculative_decoding_says(drafts, name):
 def test_a_drafting_module_needs_room():
     like = Deployment(tp=8, weights="fp8", rest="fp8")
     plain, drafting = (Server(model("deepseek-v3"), chip("H200"), replace(like, drafts=a), VLLM) for a in ((), (0.8,)))
-    assert drafting.held - plain.held == pytest.approx(
-        11.6e9 / 8, rel=0.01
-    )  # as DeepSeek says of its module, and a projection
+    # As DeepSeek says of its module, and a projection.
+    assert drafting.held - plain.held == pytest.approx(11.6e9 / 8, rel=0.01)

@@ -105,10 +105,8 @@ def test_muon_does_the_products_of_its_steps():
     assert shared < muon / 7
 
 
-EIGHT_BITS, MOMENTUM = (
-    Bytes(state=2),
-    Bytes(state=4),
-)  # two moments of 8 bits (Dettmers et al. 2022); one in float32 (Muon)
+# Two moments of 8 bits (Dettmers et al. 2022); one in float32 (Muon).
+EIGHT_BITS, MOMENTUM = (Bytes(state=2), Bytes(state=4))
 
 
 def test_an_optimizer_takes_its_bytes():

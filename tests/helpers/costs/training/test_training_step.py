@@ -118,9 +118,8 @@ def test_what_is_sent_under_each_strategy():
     assert kinds(Layout(fsdp=64)) == gathers | {(RS, fsdp, "gradients", "backward", True): 1}
     assert kinds(Layout(dp=64, zero=3)).keys() == {(k[0], "cp+ep+fsdp+dp", *k[2:]) for k in kinds(Layout(fsdp=64))}
     ways, what = ("forward", "backward"), "activations"
-    waited = {
-        (kind, "tp", what, way, False): 1 for kind in (AG, RS) for way in ways
-    }  # two blocks, on half of the layers
+    # Two blocks, on half of the layers.
+    waited = {(kind, "tp", what, way, False): 1 for kind in (AG, RS) for way in ways}
     handed = {("Permute", "pp", what, way, True): 1 / 32 for way in ways}
     assert kinds(Layout(tp=32, pp=2)) == waited | handed | {(AG, "tp", what, "backward", True): 1}
     cp = kinds(Layout(cp=64))  # the MLP sends nothing: only keys and values, and gradients as under dp

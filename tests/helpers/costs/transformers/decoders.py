@@ -157,10 +157,8 @@ def counted(c):
     size = lambda shapes: sum(map(prod, shapes))  # noqa: E731
     twice = 0
     if g := c.gemma3n:
-        other += [
-            (g.V, c.L * g.width),
-            (g.width,),
-        ]  # the table of per-layer embeddings, and the norm of their projection
+        # The table of per-layer embeddings, and the norm of their projection.
+        other += [(g.V, c.L * g.width), (g.width,)]
         matmul += [(c.D, c.L * g.width), *[(c.D, c.D)] * (2 * (g.streams - 1))]
         twice = c.L * c.D * g.streams  # the router, once to predict and once to correct
     unembedding = c.D * c.V

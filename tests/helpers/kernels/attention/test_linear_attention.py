@@ -167,9 +167,8 @@ def test_flops():
     a, c = (jax.ShapeDtypeStruct((1, T, n), jnp.float32) for n in (F, H + 1))
     y = trace.count(lambda *x: linear_attention.causal_product(*x, C), a, a, c).matmul_flops
     both = jax.grad(lambda *x: linear_attention.causal_product(*x, C).sum(), (0, 1, 2))
-    assert (
-        y == once and trace.count(both, a, a, c).matmul_flops == 4 * once - y
-    )  # the gradients alone: the same three times
+    # The gradients alone: the same three times.
+    assert y == once and trace.count(both, a, a, c).matmul_flops == 4 * once - y
 
 
 def test_what_does_not_fit_is_refused():

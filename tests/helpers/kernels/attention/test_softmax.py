@@ -46,9 +46,8 @@ def test_where_naive_fails():
     """NaN from 88.8 on; 0 already at 88.0 once compiled, where 1 is right; without a guard, NaN on leading -inf."""
     np.testing.assert_allclose(softmax.naive(rows()[0]), truth(rows()[0]), rtol=2e-6)
     assert np.isnan(softmax.naive(jnp.array([88.8, 0.0]))).any()
-    assert (
-        jax.jit(softmax.naive)(jnp.array([88.0, 0.0]))[0] == 0
-    )  # XLA on a CPU takes e^88 · (1/Σ), and 1/Σ is denormal
+    # XLA on a CPU takes e^88 · (1/Σ), and 1/Σ is denormal.
+    assert jax.jit(softmax.naive)(jnp.array([88.0, 0.0]))[0] == 0
     assert np.isfinite(softmax.naive(jnp.array([86.0, 0.0]))).all()
     assert np.isnan(softmax.naive(rows()[4])).all()
 
@@ -119,7 +118,6 @@ def test_one_pass_reads_each_number_once():
     """The softmax is never made: nothing of n numbers but x itself and its rearrangement for the loop."""
     n, k, chunk = 4096, 8, 64
     count = trace.count(lambda x: softmax.top_k(x, k, chunk), jax.ShapeDtypeStruct((n,), jnp.float32))
-    assert (
-        count.by_primitive["exp"].flops == n + 2 * (n // chunk - 1) + k
-    )  # each number once, two rescalings a chunk, the k
+    # Each number once, two rescalings a chunk, the k.
+    assert count.by_primitive["exp"].flops == n + 2 * (n // chunk - 1) + k
     assert count.io_bytes == 4 * n + 8 * k

@@ -83,9 +83,8 @@ def test_a_draft_that_is_given_up_leaves_no_trace():
         held = slots.empty(c, B, SIZE, slack=slack)
         _, held = go(c, held, text, [0] * B, [4] * B)
         _, held = go(c, held, text, [4] * B, [3] * B)
-        _, held = go(
-            c, held, jnp.concatenate([text[:, :8], wrong[:, 8:]], 1), [7] * B, [4] * B
-        )  # one right, three wrong
+        # One right, three wrong.
+        _, held = go(c, held, jnp.concatenate([text[:, :8], wrong[:, 8:]], 1), [7] * B, [4] * B)
         said, _ = go(c, held, text, [8] * B, [4] * B)
         return max(np.abs(said[b] - whole[b, 8:12]).max() for b in range(B))
 

@@ -26,10 +26,8 @@ def pairs(names, **how):
             lambda x, axis=axis: ours.reduce_scatter(x, names, axis, **how),
             lambda x, axis=axis: lax.psum_scatter(x, names, scatter_dimension=axis, tiled=True),
         )
-    yield (
-        lambda x: ours.all_reduce(x[:, 1:], names, **how, chunks=3),
-        lambda x: lax.psum(x[:, 1:], names),
-    )  # n does not divide it
+    # n does not divide it.
+    yield (lambda x: ours.all_reduce(x[:, 1:], names, **how, chunks=3), lambda x: lax.psum(x[:, 1:], names))
     for split, concat in ((0, 0), (0, 1), (1, 0), (1, 1)):
         yield (
             lambda x, s=split, c=concat: ours.all_to_all(x, names, s, c, **how),
