@@ -76,7 +76,7 @@ def draw(figure, seed: int) -> dict[str, str]:
     if r.random() < 0.3:
         at["L"] = str(r.choice([8, 12, 48, 61, 90]))
         at["D"] = str(r.choice([1000, 4096, 6144]))
-    n, own = int(at["n"]), r.choice(["", "", "half", "whole", "whole", "whole"])
+    n, own = int(at["n"]), r.choice(["", "half", "half", "whole", "whole", "whole"])
     if own:
         tp = min(2 ** r.randint(0, 3), n)
         pp = min(2 ** r.randint(0, 3), n // tp)
