@@ -2,7 +2,7 @@
 
 `mesh` makes devices and meshes, `machine` measures this computer, `operands` looks at what a kernel was given.
 One room for each chapter, which imports earlier ones only:
-rooflines, sharding, transformers, attention, training, inference.
+rooflines, sharding, transformers, attention, training, inference, racks, experts.
 May import: helpers.costs.
 Tests: tests/helpers/kernels.
 """

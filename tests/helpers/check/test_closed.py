@@ -74,6 +74,7 @@ PROGRAMS = [
     "attention.dense_attention.attention",
     "racks.two_tier_collectives.all_reduce",
     "training.data_parallel_and_fsdp.hsdp_step",
+    "experts.routers.choose",
 ]
 
 

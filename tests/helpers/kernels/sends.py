@@ -24,6 +24,7 @@ import jax
 from helpers.trace.jaxpr.collectives import moving, read
 from helpers.trace.jaxpr.walk import Visit, walk
 from tests.helpers.kernels.attention import sends as attention
+from tests.helpers.kernels.experts import sends as experts
 from tests.helpers.kernels.inference import sends as inference
 from tests.helpers.kernels.racks import sends as racks
 from tests.helpers.kernels.sharding import sends as sharding
@@ -33,7 +34,8 @@ from tests.helpers.kernels.transformers import sends as transformers
 COMMAND = "python -m tests.helpers.kernels.sends"
 LIST = Path(__file__).with_suffix(".txt")
 ROOMS = dict(
-    sharding=sharding, transformers=transformers, attention=attention, training=training, inference=inference, racks=racks
+    sharding=sharding, transformers=transformers, attention=attention, training=training, inference=inference, racks=racks,
+    experts=experts,
 )  # fmt: skip
 TABLE: dict[str, Callable[[], tuple]] = {
     f"{room}.{name}": make for room, module in ROOMS.items() for name, make in module.PROGRAMS.items()

@@ -1,0 +1,154 @@
+"""Routers equal a loop over tokens; groups are met as often as drawn; balance is that of the whole batch, by enumeration and jax.grad."""
+
+from itertools import combinations
+from math import comb
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from helpers import trace
+from helpers.kernels import mesh as meshes
+from helpers.kernels.experts import routers
+from helpers.kernels.experts.routers import ROUTERS, Router
+
+ODD = {
+    "sqrt softplus": Router(3, "sqrt softplus", scale=1.5),
+    "two of four groups": Router(3, "softmax", groups=4, limit=2),
+    "groups of one": Router(2, "sigmoid", groups=16, limit=3),
+}
+
+
+def by_hand(logits, r, bias):
+    """One token, with lists and floats."""
+    E, z = len(logits), [float(x) for x in logits]
+    top = sum(np.exp(x) for x in z)
+    score = {
+        "softmax": lambda x: np.exp(x) / top,
+        "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
+        "sqrt softplus": lambda x: np.log(1 + np.exp(x)) ** 0.5,
+        "softmax of the chosen": lambda x: x,
+    }[r.scores]
+    s, size = [score(x) for x in z], E // r.groups
+    by = [a + b for a, b in zip(s, bias)]
+    parts = [range(g * size, (g + 1) * size) for g in range(r.groups)]
+    worth = [sum(sorted((by[e] for e in part), reverse=True)[:2]) for part in parts]
+    kept = sorted(range(r.groups), key=lambda g: (-worth[g], g))[: r.limit]
+    near = sorted((e for g in kept for e in parts[g]), key=lambda e: (-by[e], e))[: r.k]
+    w = [np.exp(s[e]) if r.scores == "softmax of the chosen" else s[e] for e in near]
+    total = sum(w) if r.divided or r.scores == "softmax of the chosen" else 1
+    return near, [r.scale * x / total for x in w]
+
+
+@pytest.mark.parametrize("r", [*ROUTERS.values(), *ODD.values()], ids=[*ROUTERS, *ODD])
+def test_a_router_equals_a_loop_over_tokens(r):
+    E, rng = 32 if r.k == 8 and r.groups == 1 else 64 if r.groups == 8 else 16, np.random.default_rng(r.k)
+    logits, bias = rng.standard_normal((40, E)).astype("float32"), (rng.standard_normal(E) / 9).astype("float32")
+    expert, weight = jax.jit(routers.choose, static_argnums=1)(logits, r, bias)
+    for t in range(40):
+        near, w = by_hand(logits[t], r, bias)
+        assert expert[t].tolist() == near
+        assert np.allclose(weight[t], w, rtol=1e-5)
+
+
+def test_all_pairs_of_six_experts_are_chosen_by_the_logits_that_put_them_first():
+    pairs = list(combinations(range(6), 2))
+    logits = np.array([[3.0 * (e == a) + 2.0 * (e == b) for e in range(6)] for a, b in pairs], np.float32)
+    expert, weight = routers.choose(logits, Router(2))
+    assert [tuple(x) for x in expert.tolist()] == pairs
+    assert np.allclose(weight, [[np.e / (1 + np.e), 1 / (1 + np.e)]] * 15)
+
+
+def test_softmax_of_the_chosen_is_that_of_all_cut_and_divided():
+    logits = np.random.default_rng(0).standard_normal((100, 24)).astype("float32") * 3
+    one, other = (
+        routers.choose(logits, Router(4, scores, divided))
+        for scores, divided in (("softmax", True), ("softmax of the chosen", False))
+    )
+    assert (one[0] == other[0]).all() and np.abs(one[1] - other[1]).max() < 1e-6
+
+
+def test_a_bias_changes_the_choice_and_no_weight():
+    logits = np.random.default_rng(1).standard_normal((50, 16)).astype("float32")
+    r = Router(4, "sigmoid", divided=False)
+    expert, weight = routers.choose(logits, r)
+    for bias in (np.zeros(16), np.full(16, 0.3), np.random.default_rng(2).standard_normal(16) / 20):
+        moved, weighed = routers.choose(logits, r, bias.astype("float32"))
+        kept = (moved == expert).all(-1)
+        assert kept.any() and (weighed[kept] == weight[kept]).all()
+        assert np.allclose(weighed, jax.nn.sigmoid(jnp.take_along_axis(logits, moved, 1)))
+
+
+def test_groups_that_are_met():
+    """Free: by the closed form, as every choice of a small case counts. V3's rule: nearly all four of its groups."""
+    E, k, m = 8, 3, 4
+    met = routers.parts_met(jnp.array(list(combinations(range(E), k))), E, m)
+    assert met.mean() == pytest.approx(m * (1 - comb(E - E // m, k) / comb(E, k)))
+    logits = np.random.default_rng(3).standard_normal((6000, 256)).astype("float32")
+    free, limited = (
+        float(routers.parts_met(routers.choose(logits, r)[0], 256, 8).mean())
+        for r in (Router(8, "sigmoid"), ROUTERS["deepseek-v3"])
+    )
+    assert free == pytest.approx(8 * (1 - comb(224, 8) / comb(256, 8)), abs=0.04)
+    assert 3.93 < limited < 3.99
+
+
+def test_a_bias_evens_out_what_tokens_prefer():
+    """16 experts, k 2, 1,024 tokens: by chance alone about 1.15 on the fullest; a bias of 0 steps moves nothing."""
+    rng = np.random.default_rng(0)
+    prefers = rng.standard_normal(16)
+    r, bias, seen = Router(2, "sigmoid"), jnp.zeros(16), []
+    for _ in range(60):
+        logits = (prefers + rng.standard_normal((1024, 16))).astype("float32")
+        load = routers.loads(routers.choose(logits, r, bias)[0], 16)
+        seen.append(float(routers.fullest(load, 16)))
+        bias = routers.nudged(bias, load, 0.01)
+        assert load.sum() == 2048
+    assert seen[0] > 1.8 and np.mean(seen[-10:]) < 1.3
+    assert (routers.nudged(bias, load, 0.0) == bias).all()
+    assert (routers.nudged(jnp.zeros(3), jnp.array([1, 2, 3]), 0.5) == jnp.array([0.5, 0.0, -0.5])).all()
+
+
+def test_the_balance_loss_by_hand_and_by_its_gradient():
+    shares = np.array([0.7, 0.1, 0.1, 0.1])
+    assert 4 * (shares**2).sum() == pytest.approx(2.08)
+    expert = jnp.repeat(jnp.arange(4), jnp.array([7, 1, 1, 1]))[:, None]
+    scores = jnp.tile(shares, (10, 1))
+    assert routers.balance_loss(scores, expert) == pytest.approx(2.08)
+    dense = jax.grad(routers.balance_loss)(scores, expert)
+    for t, e in ((0, 0), (3, 2)):  # with f fixed, in steps
+        up, down = (routers.balance_loss(scores.at[t, e].add(h), expert) for h in (1e-2, -1e-2))
+        assert dense[t, e] == pytest.approx((up - down) / 2e-2, rel=1e-3)
+
+
+def test_the_loss_over_devices_is_that_of_the_whole_batch():
+    """Eight devices with preferences of their own: each is unbalanced, and all together are not."""
+    T, E, mesh = 64, 8, meshes.mesh((8,), ("X",))
+    own = 3 * np.repeat(np.eye(8), T // 8, 0) + np.random.default_rng(4).standard_normal((T, E))
+    own = own.astype("float32")
+
+    def loss(logits, axes=()):
+        return routers.balance_loss(jax.nn.softmax(logits), routers.choose(logits, Router(2))[0], axes)
+
+    on = jax.shard_map(lambda x: loss(x, "X"), mesh=mesh, in_specs=jax.P("X"), out_specs=jax.P(), check_vma=False)
+    assert jax.jit(on)(own) == pytest.approx(float(loss(own)), rel=1e-5)
+    each = np.mean([loss(own[i : i + 8]) for i in range(0, T, 8)])
+    assert each > 1.3 * loss(own)  # the mean of products is another loss
+    assert [c.shape for c in trace.sent(on, own)] == [(E,), ()]
+    gradient = jax.jit(jax.grad(lambda x: on(x)))(own)
+    assert np.allclose(gradient, jax.grad(loss)(own), atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (lambda: Router(2, "tanh"), "'tanh'"),
+        (lambda: Router(2, groups=2, limit=3), "3 of 2 groups"),
+        (lambda: Router(0), "k is a whole number"),
+        (lambda: routers.choose(jnp.zeros((3, 8)), Router(5, groups=4, limit=2)), "5 of 8 experts in 2 of 4"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(make, says):
+    with pytest.raises(ValueError, match=says):
+        make()

@@ -1,0 +1,196 @@
+"""Layers over two meshes equal one device; traced bytes are those predicted; placements give each token its experts."""
+
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.sharding import PartitionSpec as P
+
+from helpers import trace
+from helpers.costs.transformers.config import MoE
+from helpers.kernels import mesh as meshes
+from helpers.kernels.experts import routers, two_meshes
+from helpers.kernels.transformers import decoder
+from tests.helpers.kernels.transformers.families import random_params, toy
+
+C = toy(L=1, N=8, K=4, moe=MoE(E=16, k=3, F=9))
+B, T = 4, 8
+ALL = P(("X", "Y"))
+EP = [("X", "Y"), ("Y",), ("X",)]
+
+
+def on(shape):
+    return meshes.mesh(shape, ("X", "Y"))
+
+
+def given(seed=0):
+    p = jax.tree.map(lambda a: a[0], random_params(C, seed)["layers"][0])
+    rng = np.random.default_rng(seed)
+    return p, *(rng.standard_normal((B, T, C.D)).astype("float32") for _ in range(2))
+
+
+def whole(p, x):
+    return decoder.block(p, x, jnp.arange(T), C, C.kind(0))[0]
+
+
+@pytest.mark.parametrize("ep", EP)
+def test_a_layer_is_that_of_one_device(ep):
+    p, x, _ = given()
+    for pieces in (1, 2):
+        got = two_meshes.forward(C, on((2, 4)), ep, places=4, pieces=pieces)(p, x)
+        assert np.allclose(got, whole(p, x), atol=1e-4)
+
+
+@pytest.mark.parametrize("ep", EP)
+def test_what_it_sends_is_what_is_predicted(ep):
+    """Two times tD·(tp - 1) numbers for attention, two times E·C·D·(1 - 1/ep) for experts, however many pieces."""
+    p, x, _ = given()
+    (dp, tp), places = (2, 4), 4
+    n = {("X", "Y"): 8, ("Y",): 4, ("X",): 2}[ep]
+    for pieces in (1, 2):
+        sent = trace.sent(two_meshes.forward(C, on((dp, tp)), ep, places, pieces), p, x)
+        assert sent.kinds == {"AllGather": 1, "ReduceScatter": 1, "AllToAll": 2 * pieces}
+        t = B * T // (dp * tp)
+        both = sent.by_axis
+        exchange = 2 * 4 * C.moe.E * places * C.D * (1 - 1 / n)
+        assert both["Y"] - (exchange if ep == ("Y",) else 0) == 2 * 4 * t * C.D * (tp - 1)
+        assert sum(c.wire(sent.sizes) for c in sent if c.kind == "AllToAll") == pytest.approx(exchange)
+
+
+@pytest.mark.parametrize("ep", EP)
+@pytest.mark.slow("it compiles a backward pass")
+def test_gradients_are_those_of_one_device(ep):
+    p, x, target = given()
+    dense = jax.jit(jax.grad(lambda p: jnp.sum((whole(p, x) - target) ** 2) / (2 * x.size)))(p)
+    got = two_meshes.gradients(C, on((2, 4)), ep, places=4)(p, x, target)
+    for a, b in zip(jax.tree.leaves(got), jax.tree.leaves(dense), strict=True):
+        assert np.allclose(a, b, atol=2e-4 * np.abs(b).max())
+
+
+def test_gradients_of_experts_are_summed_over_edp_alone():
+    p, x, target = given()
+    for ep, along in ((("X", "Y"), []), (("Y",), [("X",)]), (("X",), [("Y",)])):
+        sent = trace.sent(two_meshes.gradients(C, on((2, 4)), ep, places=4), p, x, target)
+        n = {("X", "Y"): 8, ("Y",): 4, ("X",): 2}[ep]
+        shape = (C.moe.E // n, C.D, C.moe.F)
+        sums = [c.axes for c in sent if c.kind == "AllReduce" and c.shape == shape]
+        assert sums == along * 2  # W_in and W_gate
+
+
+def test_every_device_holds_its_part_once_in_both_meshes():
+    p, _, _ = given()
+    laid = two_meshes.specs(p, ("X", "Y"))
+    mesh = on((2, 4))
+    for name, copies in (("W_in", 1), ("W_out", 1)):
+        held = meshes.holds(meshes.put(p["experts"][name], mesh, laid["experts"][name]))
+        assert len(held) == 8 and len(set(held.values())) == 8 // copies
+    held = meshes.holds(meshes.put(p["W_Q"], mesh, laid["W_Q"]))
+    assert sorted(map(list(held.values()).count, set(held.values()))) == [2] * 4  # dp 2
+
+
+# Other ways to the experts.
+
+
+E, K, D, F = 16, 3, 6, 5
+
+
+def tokens(rows=8 * 6, seed=1):
+    rng = np.random.default_rng(seed)
+    x, logits = rng.standard_normal((rows, D)), rng.standard_normal((rows, E)) + np.arange(E) / 8
+    U, V = rng.standard_normal((E, D, F)), rng.standard_normal((E, F, D))
+    expert, weight = routers.choose(logits.astype("float32"), routers.Router(K))
+    return tuple(a.astype("float32") for a in (x, np.asarray(two_meshes.weighted(expert, weight, E)), U, V))
+
+
+def worked(U, V, rows, weights):
+    h = jax.nn.relu(jnp.einsum("td,edf->tef", rows, U))
+    return jnp.einsum("te,tef,efd->td", weights, h, V)
+
+
+def ways(U, V, tiers):
+    work = partial(worked, U, V)
+    return {
+        "devices": lambda x, w: two_meshes.by_copies(x, w, work, (("X", "Y"), 6)),
+        "hosts": lambda x, w: two_meshes.by_copies(x, w, work, (("X",), 6), (("Y",), 6 * tiers[0])),
+        "gather": lambda x, w: two_meshes.by_gather(x, w, work, ("X", "Y")),
+    }
+
+
+@pytest.mark.parametrize("tiers", [(2, 4), (4, 2)])
+@pytest.mark.parametrize("way", ["devices", "hosts", "gather"])
+def test_all_ways_give_what_one_device_gives(tiers, way):
+    x, w, U, V = tokens()
+    f = lambda x, w, U, V: ways(U, V, tiers)[way](x, w)  # noqa: E731
+    run = jax.shard_map(f, mesh=on(tiers), in_specs=(ALL,) * 4, out_specs=ALL, check_vma=False)
+    assert np.allclose(jax.jit(run)(x, w, U, V), worked(U, V, x, w), atol=1e-4)
+
+
+@pytest.mark.parametrize("tiers", [(2, 4), (4, 2)])
+def test_bytes_of_the_ways(tiers):
+    """Numbers of D that a device sends: n - 1 times its tokens there and back by a gather; places for each device, or each host."""
+    x, w, U, V = tokens()
+    t, (hosts, chips) = len(x) // 8, tiers
+
+    def rows(way):
+        f = lambda x, w, U, V: ways(U, V, tiers)[way](x, w)  # noqa: E731
+        run = jax.shard_map(f, mesh=on(tiers), in_specs=(ALL,) * 4, out_specs=ALL, check_vma=False)
+        sent = trace.sent(run, x, w, U, V)
+        out = {}
+        for c in sent:
+            if c.shape[-1] == D:
+                key = "".join(c.axes)
+                out[key] = out.get(key, 0) + c.wire(sent.sizes) / 4 / D
+        return out
+
+    assert rows("gather") == {"XY": 2 * 7 * t}
+    assert rows("devices") == {"XY": 2 * 7 * 6}
+    assert rows("hosts") == {"X": 2 * (hosts - 1) * 6, "Y": 2 * (chips - 1) * 6 * hosts}
+
+
+def test_a_capacity_of_one_copy_drops_the_later_tokens():
+    x, w, U, V = tokens()
+    f = lambda x, w, U, V: two_meshes.by_copies(x, w, partial(worked, U, V), (("X", "Y"), 1))  # noqa: E731
+    got = np.asarray(jax.shard_map(f, mesh=on((2, 4)), in_specs=(ALL,) * 4, out_specs=ALL, check_vma=False)(x, w, U, V))
+    left = w.reshape(8, 6, 8, 2).copy()  # device, token, device that is met, its experts
+    for device in range(8):
+        for to in range(8):
+            met = np.flatnonzero((left[device, :, to] != 0).any(-1))
+            left[device, met[1:], to] = 0
+    assert (left.reshape(w.shape) != w).any()
+    assert np.allclose(got, worked(U, V, x, left.reshape(w.shape)), atol=1e-4)
+
+
+def test_copies_take_turns_and_hold_the_expert():
+    placement = jnp.array([3, 0, 1, 3, 2, 0, 3, 1])
+    expert = jnp.array(np.random.default_rng(5).integers(0, 4, (40, 2)))
+    slots = two_meshes.to_copies(expert, placement, 4)
+    assert (placement[slots] == expert).all()
+    for t in range(40):
+        for e, slot in zip(expert[t], slots[t]):
+            there = np.flatnonzero(placement == e)
+            assert slot == there[t % len(there)]
+
+
+def test_experts_with_copies_give_what_one_of_each_gives():
+    x, w, U, V = tokens()
+    placement = np.r_[np.arange(E), [15, 15, 14, 3, 15, 14, 0, 9]][np.random.default_rng(6).permutation(24)]
+    expert = np.argsort(-w, axis=1)[:, :K]
+    weight = np.take_along_axis(w, expert, axis=1)
+
+    def f(x, expert, weight, U, V):
+        slots = two_meshes.to_copies(expert, jnp.array(placement), E)
+        shares = two_meshes.weighted(slots, weight, len(placement))
+        return two_meshes.by_copies(x, shares, partial(worked, U, V), (("X", "Y"), 6))
+
+    run = jax.shard_map(f, mesh=on((2, 4)), in_specs=(ALL,) * 5, out_specs=ALL, check_vma=False)
+    assert np.allclose(jax.jit(run)(x, expert, weight, U[placement], V[placement]), worked(U, V, x, w), atol=1e-4)
+
+
+def test_what_does_not_fit_is_refused():
+    p, x, _ = given()
+    with pytest.raises(ValueError, match="3 pieces do not share 4 places"):
+        two_meshes.forward(C, on((2, 4)), ("Y",), places=4, pieces=3)(p, x)
+    with pytest.raises(ValueError, match="shared"):
+        two_meshes.specs(p | {"shared experts": {}}, ("Y",))
