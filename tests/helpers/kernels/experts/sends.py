@@ -6,8 +6,9 @@ import jax
 import jax.numpy as jnp
 
 from helpers.costs.transformers.config import MoE
-from helpers.kernels.experts import routers, two_meshes
+from helpers.kernels.experts import balanced_training, decoder as spread, routers, two_meshes
 from helpers.kernels.transformers import decoder
+from helpers.kernels.transformers.adam import Adam
 from tests.helpers.kernels.abstract_arrays import bf16, int32, mesh
 from tests.helpers.kernels.transformers.families import toy
 
@@ -38,6 +39,24 @@ def balance():
     return on, (jax.ShapeDtypeStruct((64, 16), jnp.float32), int32(64, 2))
 
 
+def generation():
+    leaf = lambda a: isinstance(a, tuple)  # noqa: E731
+    params = jax.tree.map(lambda a: bf16(*a), decoder.shapes(C), is_leaf=leaf)
+    return spread.generate(C, mesh(X=8), new=3), (params, int32(8, 5))
+
+
+def balanced_step():
+    """Both ways to balance at once."""
+    params = {name: jnp.asarray(a) for name, a in balanced_training.start().items()}
+    state = params, Adam.start(params), jnp.zeros(balanced_training.E)
+    on = jax.shard_map(
+        lambda *given: balanced_training.step(*given, 0.01, 1.0, "X"),
+        mesh=mesh(X=8), in_specs=(jax.P(), jax.P("X"), jax.P("X")), out_specs=jax.P(), check_vma=False,
+    )  # fmt: skip
+    x = jax.ShapeDtypeStruct((64, balanced_training.D), jnp.float32)
+    return on, (state, x, x)
+
+
 PROGRAMS = {
     "two_meshes.forward, ep over X and Y": partial(layer_of, two_meshes.forward, ("X", "Y")),
     "two_meshes.forward, ep over Y, two pieces": partial(layer_of, two_meshes.forward, ("Y",), 2),
@@ -46,4 +65,6 @@ PROGRAMS = {
     "two_meshes.by_copies, one for each host": partial(exchange, two_meshes.by_copies, (("X",), 8), (("Y",), 16)),
     "two_meshes.by_gather": partial(exchange, two_meshes.by_gather, ("X", "Y")),
     "routers.balance_loss": balance,
+    "balanced_training.step": balanced_step,
+    "decoder.generate": generation,
 }
