@@ -37,11 +37,14 @@ ASSIGNMENT ?= ch01_rooflines
 # Containers run as root, which JupyterLab refuses unless told.
 ROOT_USER := $(if $(filter 0,$(shell id -u 2>/dev/null)),--allow-root)
 
-.PHONY: lab rescue test test-all faults book pdf exercise release collect grade demo check bench bench-grading bench-estimate bench-serving bench-collectives bench-layouts bench-attention bench-hardware sweep edition env
+.PHONY: lab formgrader rescue test test-all faults book pdf exercise release collect grade demo check bench bench-grading bench-estimate bench-serving bench-collectives bench-layouts bench-attention bench-hardware sweep edition env
 
+# A name for `course`, which pip installs into $(VENV)/bin.
 lab: $(READY) $(ADDED)
-	@python -m autograder.own_work
-	@echo "JupyterLab opens in your browser; Ctrl+C here ends it."
+	@python -m autograder.own_work $(if $(PORT),--port=$(PORT) --ServerApp.port_retries=0)
+
+# JupyterLab with the Formgrader and all else of nbgrader's that learners do not see.
+formgrader: $(READY) $(ADDED)
 	python -m jupyterlab $(ROOT_USER) $(if $(PORT),--port=$(PORT) --ServerApp.port_retries=0)
 
 # Answers that were written into notebooks/ go to work/, and notebooks/ is the course's again; also in a conflict of git.

@@ -6,6 +6,21 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from helpers.study_time import chapter_of as topic_of, notebook_of as reading_of
+
+__all__ = [
+    "COURSE",
+    "FULL",
+    "NOTEBOOK",
+    "ROOT",
+    "SourceError",
+    "Tree",
+    "is_full",
+    "is_reading",
+    "reading_of",
+    "topic_of",
+]
+
 ROOT = Path(__file__).resolve().parent.parent
 COURSE = Path(__file__).resolve().parent
 NOTEBOOK = "exercises"  # the one notebook of every assignment
@@ -13,26 +28,6 @@ NOTEBOOK = "exercises"  # the one notebook of every assignment
 
 class SourceError(ValueError):
     """One sentence: what is wrong in a source, and what would be right."""
-
-
-def topic_of(stem: str) -> str:
-    """The chapter of a page.
-
-    >>> topic_of("ch01_rooflines"), topic_of("ch01_rooflines_systolic")
-    ('ch01_rooflines', 'ch01_rooflines')
-    """
-    return "_".join(stem.split("_")[:2])
-
-
-def reading_of(stem: str) -> str:
-    """The notebook of a chapter's core, or of a page further down, from the folder of notebooks.
-
-    >>> reading_of("ch01_rooflines"), reading_of("ch01_rooflines_systolic")
-    ('ch01_rooflines/reading.ipynb', 'ch01_rooflines/further_systolic.ipynb')
-    """
-    topic = topic_of(stem)
-    name = stem.removeprefix(topic).removeprefix("_")
-    return f"{topic}/further_{name}.ipynb" if name else f"{topic}/reading.ipynb"
 
 
 def is_reading(name: str) -> bool:

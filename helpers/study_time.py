@@ -146,6 +146,76 @@ def chapter_of(page: str) -> str:
     return "_".join(page.split("_")[:2])
 
 
+def notebook_of(page: str) -> str:
+    """The notebook of a chapter's core, or of a page further down, from the folder of notebooks.
+
+    >>> notebook_of("ch01_rooflines"), notebook_of("ch01_rooflines_systolic")
+    ('ch01_rooflines/reading.ipynb', 'ch01_rooflines/further_systolic.ipynb')
+    """
+    topic = chapter_of(page)
+    name = page.removeprefix(topic).removeprefix("_")
+    return f"{topic}/further_{name}.ipynb" if name else f"{topic}/reading.ipynb"
+
+
+class Step(NamedTuple):
+    """A section to read (`sec-bounds`) or an exercise to do (`1.3`) on a path.
+
+    link  to it, from the folder of notebooks
+    """
+
+    name: str
+    title: str
+    link: str
+    minutes: float
+
+
+ALL = "all"
+"""The path through every chapter's core and its core exercises, which also goes on behind each of the others."""
+
+
+@cache
+def steps(path: str) -> tuple[str, ...]:
+    """Names of a path's steps, in order; those of an evening stand behind the 45 minutes."""
+    if path != ALL:
+        names = PATHS["45 minutes"].split() + PATHS[path].split() * (path != "45 minutes")
+        return tuple(s for s in names if s in sections() or s in exercises())  # an edition may lack some
+    names = []
+    for topic in dict.fromkeys(chapter_of(page) for page, _ in sections().values()):
+        names += [label for label, (page, _) in sections().items() if page == topic and not LISTS.search(label)]
+        names += core_exercises(topic)
+    return tuple(names)
+
+
+LISTS = re.compile(r"-(?:exercises|reading)$")
+"""Ends of labels of sections that are lists of links, and no steps of their own."""
+
+
+def step(name: str) -> Step:
+    """What there is to say of one step."""
+    if name in exercises():
+        own = exercises()[name]
+        return Step(name, f"Exercise {name}", f"{own.topic}/exercises.ipynb#ex-{name.replace('.', '-')}", own.minutes)
+    page, minutes = sections()[name]
+    text = (BOOK / "book" / f"{page}.md").read_text(encoding="utf-8")
+    found = re.search(rf"^\({re.escape(name)}\)=\n(?:\([\w:.-]+\)=\n)*#+ (.+)$", text, re.M)
+    return Step(name, found[1] if found else name, f"{notebook_of(page)}#{name}", minutes)
+
+
+def following(path: str, done: Collection[str], last: str = "") -> Step | None:
+    """The next step of a path that is not done: behind the one done last if that is on it, else from its start.
+
+    Behind a path the course goes on with all; None after that.
+
+    >>> following(ALL, ()).name == steps(ALL)[0], following(ALL, steps(ALL))
+    (True, None)
+    """
+    for names in (steps(path), steps(ALL)):
+        begin = names.index(last) + 1 if last in names else 0
+        if left := [name for name in (*names[begin:], *names[:begin]) if name not in done]:
+            return step(left[0])
+    return None
+
+
 def _chapter(topic: str) -> str:
     own = [exercise.minutes for exercise in exercises().values() if exercise.topic == topic]
     first = [exercises()[number].minutes for number in core_exercises(topic)]

@@ -48,7 +48,7 @@ def test_the_devcontainer_makes_the_environment_and_shows_jupyterlab():
     assert image.endswith("/devcontainers/python") and version in SUPPORTED
     assert container["postCreateCommand"] == "make env"
     assert container["postStartCommand"].endswith(
-        "-m autograder.own_work"
+        "-m autograder.own_work copies"
     )  # who opens no JupyterLab works in copies too
     assert re.search(r"^env:", (ROOT / "Makefile").read_text(encoding="utf-8"), re.M)
     assert container["forwardPorts"] == [8888]  # JupyterLab's own

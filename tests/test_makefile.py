@@ -14,7 +14,8 @@ from tests.tiers import repeats
 
 LETTERS = " üß課ж'\"$`\\#%&;()[]{}*?!~=,+@^|<>-x"
 RECIPES = {
-    "lab PORT=9000": ["-m autograder.own_work", "-m jupyterlab --port=9000 --ServerApp.port_retries=0"],
+    "lab PORT=9000": ["-m autograder.own_work --port=9000 --ServerApp.port_retries=0"],
+    "formgrader PORT=9000": ["-m jupyterlab --port=9000 --ServerApp.port_retries=0"],
     "check": ["-m autograder.grade_own"],
     "rescue": ["-m autograder.own_work rescue"],
     "test": ["-m pytest -n 2 --dist loadgroup"],
@@ -31,7 +32,7 @@ echo "$0 $*" >>"$NOTES"
 if [ "$1 $2" = "-m venv" ]; then
   mkdir -p "$3/bin"
   cp "$0" "$3/bin/python"
-  cp "$0" "$3/bin/jupyter"
+  cp "$0" "$3/bin/course"
   echo 'PATH="$PWD/.venv/bin:$PATH"' >"$3/bin/activate"
 fi
 """
@@ -94,7 +95,6 @@ def test_the_lines_without_make_work_in_a_folder_of_any_name(tmp_path, name):
     assert calls[1:] == [
         ".venv/bin/python -m pip install -r requirements.txt",
         ".venv/bin/python -m pip install --no-deps --no-build-isolation -e .",
-        "/.venv/bin/python -m autograder.own_work",
-        "/.venv/bin/jupyter lab",
+        "/.venv/bin/course ",
         "/.venv/bin/python -m pytest -n 2",
     ]

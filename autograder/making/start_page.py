@@ -124,8 +124,8 @@ HOW = """
 - **Validate**, in the toolbar of a notebook, runs everything from the top in a fresh kernel.
 - What passes is kept with the day in `progress.json`, beside your notebooks: a restart forgets nothing.
 - In `work/`, this page shows it whenever it is opened (close it and open it again), and each check that passes says what is next.
-- `make check` (or `python -m autograder.grade_own`) in a terminal grades your notebooks with the full tests and changes nothing in them.
-- These are your own copies, in `work/`, which git ignores: after a `git pull` the next `make lab` brings new text into them,
-  and your answers and own cells stay.
-- If you have written into `notebooks/` itself, `make rescue` brings your answers into `work/`, also after a conflict.
+- In a terminal `course` opens all this where you were, `course next` says what is next on your path, and `course status` how far you are.
+- `course check` grades your notebooks with the full tests and changes nothing in them; `course reset 1.4` gives you exercise 1.4 anew.
+- These are your own copies, in `work/`, which git ignores: `course update` brings new text into them, and your answers and own cells stay.
+- If you have written into `notebooks/` itself, `course rescue` brings your answers into `work/`, also after a conflict.
 """

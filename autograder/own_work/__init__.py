@@ -1,6 +1,11 @@
-"""A learner's own copies of the notebooks, in work/: made from notebooks/, and brought up to date by cell.
+"""A learner's command, and own copies of the notebooks, in work/: made from notebooks/, and brought up to date by cell.
 
-    __main__    `python -m autograder.own_work`, before JupyterLab starts, and `… rescue`
+    __main__    the command `course` and its words
+    lab         JupyterLab where one was; labconfig/ has what it leaves out for learners
+    standing    what is next, how far one is, the record as a line of text
+    reset       one exercise as it was given
+    newest      the newest course, by git
+    doctor      whether machine and folder are as the course needs them
     start       which copies are made or brought up to date
     copies      the folder work/; like `start`, it imports the standard library only
     following   one copy and a new release
@@ -11,5 +16,5 @@
     rescue      answers out of notebooks/ into work/, and notebooks/ as the course has it
 
 work/chNN_topic/ holds the copies, work/.released/ the releases that they were made from, work/kept/ what was replaced.
-May import: autograder.grading, autograder.engine, autograder.places. Tests: tests/autograder/own_work.
+May import: all of autograder; `check` is autograder.grade_own. Tests: tests/autograder/own_work.
 """

@@ -170,7 +170,7 @@ def _stashes(work: Work, git: Git) -> None:
             work.said.append(f"{stash} holds nothing of notebooks/ that is not in work/ too.")
         else:
             work.said.append(
-                f"{stash} holds work in notebooks/: type `git stash pop {stash}`, then `make rescue` again."
+                f"{stash} holds work in notebooks/: type `git stash pop {stash}`, then `course rescue` again."
             )
 
 

@@ -20,7 +20,7 @@ def update(work: Work) -> None:
     if work.edited:
         names = ", ".join(work.edited)
         work.said.append(
-            f"In notebooks/ the course's files were written into ({names}): `make rescue` brings what is yours to work/ "
+            f"In notebooks/ the course's files were written into ({names}): `course rescue` brings what is yours to work/ "
             "and makes notebooks/ as the course has it, so that `git pull` works."
         )
     start_page = work.tree.notebooks / START

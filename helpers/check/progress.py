@@ -30,6 +30,9 @@ REPLACED_BY = {"2.13": "2.11", "3.4": "3.5", "6.17": "6.19"}
 exercises that replace them, and a learner's pass counts for these. Points in a gradebook stay what they were; CHANGELOG.md says
 what to regrade."""
 
+ELSEWHERE = "elsewhere"
+"""The part of an exercise that passed in another folder of work, which a line of text brought here (`record.of_line`)."""
+
 PAGE = "README.md"
 BY_HAND = "a person grades it"
 ROW = re.compile(
@@ -69,16 +72,26 @@ def _understood(part: object) -> bool:
 
 def read(path: Path) -> Parts:
     """What a file holds; nothing if there is none, ValueError if it is not wholly such a file."""
+    return _parts(whole(path), path.name)
+
+
+def whole(path: Path) -> dict:
+    """All that a file holds, `helpers.check.record`'s part as well; nothing if there is none."""
     try:
-        text = path.read_text(encoding="utf-8")
+        found = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        return {}
-    found = json.loads(text)
-    parts = found.get("exercises") if isinstance(found, dict) else None
+        return {"exercises": {}}
+    if not isinstance(found, dict):
+        raise ValueError(f"{path.name} does not hold what checks write")
+    return found
+
+
+def _parts(content: dict, name: str) -> Parts:
+    parts = content.get("exercises")
     if not isinstance(parts, dict) or not all(
         isinstance(own, dict) and all(map(_understood, own.values())) for own in parts.values()
     ):
-        raise ValueError(f"{path.name} does not hold what checks write")
+        raise ValueError(f"{name} does not hold what checks write")
     for gone in REPLACED_BY.keys() & parts.keys():
         own = [*parts[gone].values()]
         if own and all(part["won"] >= part["of"] for part in own):  # a pass in part was a part of another question
@@ -169,17 +182,31 @@ def _add(path: Path) -> None:
             parts.setdefault(number, {})[name] = merged(parts.get(number, {}).get(name), record)
     if json.dumps(parts, sort_keys=True) == before:
         return
-    by_number = lambda exercise: [int(n) if n.isdigit() else 0 for n in exercise[0].split(".")]  # noqa: E731
+    put(path, kept_whole(path) | {"exercises": parts})
+
+
+def kept_whole(path: Path) -> dict:
+    """All that a file holds, or that there is nothing to keep of it, which `kept` has said."""
     try:
-        write(path, json.dumps({"exercises": dict(sorted(parts.items(), key=by_number))}, indent=1) + "\n")
+        return whole(path)
+    except (OSError, ValueError):
+        return {}
+
+
+def put(path: Path, content: dict) -> None:
+    """Write all that a file is to hold; who calls holds `alone`."""
+    by_number = lambda exercise: [int(n) if n.isdigit() else 0 for n in exercise[0].split(".")]  # noqa: E731
+    content = content | {"exercises": dict(sorted(content["exercises"].items(), key=by_number))}
+    try:
+        write(path, json.dumps(content, indent=1) + "\n")
     except OSError as error:
         say(f"Progress is not kept: {path} cannot be written ({error.strerror}).")
 
 
 def won(parts: Parts, exercise: str) -> float:
-    """Points of an exercise so far; infinity if one that it replaces has passed, whatever it is worth now."""
+    """Points of an exercise so far; infinity if it, or one that it replaces, has passed whatever it is worth now."""
     own = parts.get(exercise, {})
-    return math.inf if REPLACED_BY.keys() & own.keys() else sum(part["won"] for part in own.values())
+    return math.inf if (REPLACED_BY.keys() | {ELSEWHERE}) & own.keys() else sum(part["won"] for part in own.values())
 
 
 def current_number(exercise: str) -> str:
@@ -239,6 +266,16 @@ def total(standings: Sequence[Standing], title: str = "") -> str:
     after = following(standings)
     said = f"{title}: {won:g} of {points:g} points, {sum(s.passed for s in standings)} of {len(standings)} exercises passed"
     return f"{said}; next: {after}." if after else f"{said}."
+
+
+def bar(done: int, total: int) -> str:
+    """How much is done, in ten parts; full only when all is.
+
+    >>> bar(0, 30), bar(1, 30), bar(29, 30), bar(30, 30)
+    ('▱▱▱▱▱▱▱▱▱▱', '▰▱▱▱▱▱▱▱▱▱', '▰▰▰▰▰▰▰▰▰▱', '▰▰▰▰▰▰▰▰▰▰')
+    """
+    full = max(done * 10 // total, done > 0) if total else 0
+    return "▰" * full + "▱" * (10 - full)
 
 
 def row(
@@ -319,6 +356,12 @@ def refresh(folder: Path) -> None:
         write(page, new)
 
 
+def page_text(path: Path) -> str:
+    """The start page that lists a learner's exercises, beside progress.json or of the course; "" where there is none."""
+    pages = (path.parent / PAGE, path.parent.parent / "notebooks" / PAGE)
+    return next((p.read_text(encoding="utf-8") for p in pages if p.is_file()), "")
+
+
 def standing_after(exercise: str) -> str:
     """Where the learner stands in the exercise's chapter, for the end of a check; "" where nobody keeps that."""
     if not attended():
@@ -326,8 +369,7 @@ def standing_after(exercise: str) -> str:
     path = place()
     try:
         refresh(path.parent)
-        pages = (path.parent / PAGE, path.parent.parent / "notebooks" / PAGE)
-        text = next((p.read_text(encoding="utf-8") for p in pages if p.is_file()), "")
+        text = page_text(path)
     except OSError as error:
         say(f"The start page cannot be brought up to date ({error.strerror}).")
         return ""

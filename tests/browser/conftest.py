@@ -19,7 +19,10 @@ def course(tmp_path_factory) -> Path:
 def lab(course, chromium_of_this_process):
     """The URL of a running JupyterLab; its token is `t`."""
     chromium_of_this_process.alive()  # or the test is skipped
-    for words in (["autograder.release", "--course"], ["autograder.own_work"]):  # as `make release` and `make lab` do
+    for words in (
+        ["autograder.release", "--course"],
+        ["autograder.own_work", "copies"],
+    ):  # as `make release` and `make lab` do
         subprocess.run([sys.executable, "-m", *words], cwd=course, check=True)
     with scratch.jupyterlab(course, course.parent / "jupyter") as url:
         yield url

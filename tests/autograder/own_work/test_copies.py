@@ -79,7 +79,7 @@ def test_new_text_comes_and_the_command_and_the_next_start_page_say_so(tree, cap
     server = {"pid": os.getpid(), "root_dir": str(tree.root)}
     (tmp_path / "jpserver-1.json").write_text(json.dumps(server))
     monkeypatch.setenv("JUPYTER_RUNTIME_DIR", str(tmp_path))
-    assert command.main([], tree) == 0
+    assert command.main(["copies"], tree) == 0
     open_, bringing = capsys.readouterr().out.splitlines()
     assert open_.startswith("JupyterLab is open") and bringing == f"Bringing work/{NAME} up to date with the course …"
     assert RIGHT in texts(tree) and texts(tree)[0].endswith("New words.")
@@ -211,7 +211,7 @@ def test_a_start_without_news_imports_nothing_that_takes_long(tree):
     start(tree)
     code = (
         "import sys; from pathlib import Path; from autograder.own_work import __main__ as m; from autograder.places import Tree\n"
-        "m.main([], Tree(Path(sys.argv[1])))\n"
+        "m.main(['copies'], Tree(Path(sys.argv[1])))\n"
         "print(sorted({n.partition('.')[0] for n in sys.modules} & {'nbgrader', 'nbformat', 'jax', 'yaml'}))"
     )
     done = subprocess.run([sys.executable, "-c", code, str(tree.root)], cwd=ROOT, capture_output=True, text=True)

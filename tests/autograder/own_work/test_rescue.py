@@ -86,7 +86,7 @@ class Clone:
 
     def run(self, *words: str, capsys) -> str:
         capsys.readouterr()
-        assert command.main([*words], Tree(self.root)) == 0
+        assert command.main([*words] or ["copies"], Tree(self.root)) == 0
         return capsys.readouterr().out
 
     def is_rescued(self) -> None:
@@ -193,14 +193,14 @@ def test_nothing_is_lost_and_the_next_pull_works(clone, capsys, state):
 def test_the_first_start_brings_answers_over_and_touches_nothing_in_notebooks(clone, capsys):
     worked(clone)
     before = clone.path("notebooks").read_bytes()
-    assert "`make rescue`" in clone.run(capsys=capsys)
+    assert "`course rescue`" in clone.run(capsys=capsys)
     everything_is_there(clone)
     assert clone.path("notebooks").read_bytes() == before
     nb = nbformat.read(clone.path("work"), as_version=4)
     answer = next(c for c in nb.cells if c.id == "ch01-q01")
     answer.source = "def seconds(V, W):\n    return 2 * V / W"
     nbformat.write(nb, clone.path("work"))
-    assert "`make rescue`" in clone.run(capsys=capsys)  # still
+    assert "`course rescue`" in clone.run(capsys=capsys)  # still
     clone.run("rescue", capsys=capsys)
     texts = clone.texts()
     assert texts["ch01-q01"] == answer.source and FIRST not in "".join(texts.values())  # it was over in work/ already
@@ -229,7 +229,7 @@ def test_a_stash_is_named_until_it_is_in_work(clone, capsys):
     clone.git("stash", "pop", ok=False)
     clone.git("reset", "--hard", "--quiet")  # and everything seems gone
     said = clone.run("rescue", capsys=capsys)
-    assert "stash@{0} holds work in notebooks/: type `git stash pop stash@{0}`, then `make rescue` again." in said
+    assert "stash@{0} holds work in notebooks/: type `git stash pop stash@{0}`, then `course rescue` again." in said
     clone.git("stash", "pop", "stash@{0}", ok=False)
     assert "stash@{0} holds nothing of notebooks/ that is not in work/ too." in clone.run("rescue", capsys=capsys)
     everything_is_there(clone)

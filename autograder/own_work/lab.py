@@ -1,0 +1,48 @@
+"""JupyterLab as a learner gets it: on the start page, or where the path goes on, and without what belongs to teachers."""
+
+import os
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+from urllib.parse import quote
+
+from autograder.places import COURSE
+from helpers.check import progress, record
+
+from .copies import Work
+
+
+def environment() -> dict[str, str]:
+    """What JupyterLab and its kernels inherit."""
+    found = dict(os.environ)
+    # What is installed beside this Python, also where nobody has activated the environment; nbgrader calls alembic by name.
+    found["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{found.get('PATH', '')}"
+    found["JUPYTER_CONFIG_PATH"] = os.pathsep.join([str(COURSE / "own_work"), str(COURSE)])
+    # JAX reads this once, on import; without it the C++ side writes warnings into cells.
+    found.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    if find_spec("libtpu") and not [*Path("/dev").glob("accel*"), *Path("/dev").glob("vfio/[0-9]*")]:
+        # Without a TPU, libtpu looks for one and writes into cells, unless it is told where it is.
+        found.setdefault("TPU_ACCELERATOR_TYPE", "v5litepod-16")
+        found.setdefault("TPU_WORKER_HOSTNAMES", "localhost")
+    return found
+
+
+def address(work: Work) -> str:
+    """What JupyterLab opens: the section or exercise that is next, once anything is done; the start page before and after."""
+    known = record.read(work.folder / progress.NAME)
+    step = known.next() if known.done() else None
+    if not step:
+        return ""
+    notebook, _, section = step.link.partition("#")
+    return f"/lab/tree/work/{quote(notebook)}?section={quote(section)}"
+
+
+def start(work: Work, words: list[str]) -> None:
+    """Become JupyterLab; `words` are its own."""
+    print("JupyterLab opens in your browser; Ctrl+C here ends it.", flush=True)
+    opens = address(work)
+    words = [f"--LabApp.default_url={opens}"] * bool(opens) + words
+    if hasattr(os, "geteuid") and os.geteuid() == 0:  # containers run as root, which JupyterLab refuses unless told
+        words.append("--allow-root")
+    os.chdir(work.tree.root)
+    os.execve(sys.executable, [sys.executable, "-m", "jupyterlab", *words], environment())

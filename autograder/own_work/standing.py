@@ -1,0 +1,71 @@
+"""Where a learner stands: what is next on the path, how far each chapter is, and the record as a line of text."""
+
+from autograder.places import SourceError
+from helpers import study_time
+from helpers.check import progress, record
+
+from .copies import START, Work
+
+PATHS = {"45": "45 minutes", "training": "training", "inference": "inference", "all": study_time.ALL}
+
+
+def file(work: Work):
+    return work.folder / progress.NAME
+
+
+def said_next(known: record.Record) -> str:
+    step = known.next()
+    if not step:
+        return "You have read every section and passed every core exercise of your path."
+    minutes = study_time.spent(step.minutes).replace(study_time.NBSP, " ")
+    return f"Next: {step.title}, {minutes}: work/{step.link}"
+
+
+def next_step(work: Work, words: list[str]) -> None:
+    """Say what is next; with a name take that path from here on."""
+    if words:
+        if len(words) > 1 or words[0] not in PATHS:
+            raise SourceError(f"There is no path {' '.join(words)!r}: the paths are {', '.join(PATHS)}.")
+        known = record.change(file(work), lambda r: setattr(r, "path", PATHS[words[0]]))
+    else:
+        known = record.read(file(work))
+    work.said.append(said_next(known))
+
+
+def status(work: Work) -> None:
+    """A bar for each chapter, then what is next."""
+    known, path = record.read(file(work)), file(work)
+    page = work.tree.notebooks / START
+    every = progress.standings(page.read_text(encoding="utf-8") if page.is_file() else "", progress.kept(path))
+    for topic in dict.fromkeys(study_time.chapter_of(page) for page, _ in study_time.sections().values()):
+        chapter = str(int(topic[2:4]))
+        own = [s for s in every if s.number.split(".")[0] == chapter]
+        labels = [n for n in study_time.steps(study_time.ALL) if study_time.sections().get(n, ("",))[0] == topic]
+        read, passed = sum(n in known.sections for n in labels), sum(s.passed for s in own)
+        bar = progress.bar(read + passed, len(labels) + len(own))
+        work.said.append(f"Chapter {chapter} {bar} {read} of {len(labels)} sections, {passed} of {len(own)} exercises")
+    right = sum(entry.state for entry in known.questions.values())
+    work.said.append(
+        f"{right} of {len(known.questions)} questions answered right."
+        if known.questions
+        else "No question answered yet."
+    )
+    work.said.append(said_next(known))
+
+
+def carry(work: Work, line: str) -> None:
+    """Print the record as a line, or merge one that was brought."""
+    if not line:
+        work.said.append(record.as_line(record.read(file(work))))
+        return
+    try:
+        brought = record.of_line(line)
+    except ValueError as error:
+        raise SourceError(str(error)) from None
+    known = record.read(file(work))
+    before = record.as_line(known).split()
+    after = record.as_line(record.change(file(work), lambda r: r.bring(brought))).split()
+    new = len({*after[2:]} - {*before[2:]})
+    work.said.append(
+        f"{new} of its {len(line.split()) - 2} words were news, and are kept." if new else "All of it was known here."
+    )

@@ -1,0 +1,205 @@
+"""What a learner has read, answered and reviewed: kept in progress.json beside what has passed, and on the site in the browser.
+
+Either is carried to the other as one line of text, such as
+
+    r2r1 3 e:1.3=333 q:sec-matmul.1=333+ s:sec-bounds=332
+
+which says how many words follow, so that a line cut short is noticed, and in each word what, its name and a day, counted from the
+first of 2026: a section read, a question answered (+ right, - not yet), an exercise passed, a card of review with its step. What is
+brought is merged and replaces nothing, so that a line may be brought twice, in any order. book/_static/record.js does the same; a test
+holds the two together.
+"""
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from datetime import date, timedelta
+from pathlib import Path
+from typing import NamedTuple
+
+from helpers import study_time
+
+from . import progress
+
+FIRST_DAY = date(2026, 1, 1)
+KINDS = {"s": "sections", "q": "questions", "e": "passed", "r": "reviews"}
+WORD = re.compile(r"^([sqer]):([\w.:-]{1,80})=(\d{1,5})([+-]|@\d)?$")
+ENDS = {"s": r"$", "q": r"[+-]$", "e": r"$", "r": r"@\d$"}
+
+
+class Entry(NamedTuple):
+    """A day of the course (0 is the first of 2026), and what was so then: right, or the step of a review."""
+
+    day: int
+    state: int = 0
+
+
+@dataclass
+class Record:
+    """What is known of a learner, by names of sections, questions, exercises and cards.
+
+    sections   the day on which each was first read
+    questions  the day of the last answer; state 1 once it was right
+    passed     the day on which each exercise passed first
+    reviews    the day of the last answer; state is the step, how often in a row it was known
+    path       the path chosen, last the step of it done last; both are this folder's and not carried
+    """
+
+    sections: dict[str, Entry] = field(default_factory=dict)
+    questions: dict[str, Entry] = field(default_factory=dict)
+    passed: dict[str, Entry] = field(default_factory=dict)
+    reviews: dict[str, Entry] = field(default_factory=dict)
+    path: str = "45 minutes"
+    last: str = ""
+
+    def bring(self, other: "Record") -> None:
+        """Merge another one into this one: the first day of a reading or a pass, the last of an answer or a review."""
+        for kind, own in (("s", self.sections), ("q", self.questions), ("e", self.passed), ("r", self.reviews)):
+            for name, entry in getattr(other, KINDS[kind]).items():
+                own[name] = later(kind, own[name], entry) if name in own else entry
+
+    def done(self) -> set[str]:
+        """Steps of paths that are done."""
+        return {*self.sections, *self.passed}
+
+    def next(self) -> study_time.Step | None:
+        return study_time.following(self.path, self.done(), self.last)
+
+
+def later(kind: str, a: Entry, b: Entry) -> Entry:
+    """Of two entries of one name that which stays; of two reviews on a day the lower step, so that nothing is known by accident.
+
+    >>> later("r", Entry(3, 2), Entry(4, 0)), later("q", Entry(3, 1), Entry(4, 0)), later("s", Entry(3), Entry(4))
+    (Entry(day=4, state=0), Entry(day=4, state=1), Entry(day=3, state=0))
+    """
+    if kind in "se":
+        return min(a, b)
+    if kind == "q":
+        return Entry(max(a.day, b.day), max(a.state, b.state))
+    return max(a, b, key=lambda entry: (entry.day, -entry.state))
+
+
+def day_of(day: date) -> int:
+    return max(0, (day - FIRST_DAY).days)
+
+
+def iso(day: int) -> str:
+    """
+    >>> iso(0), iso(333)
+    ('2026-01-01', '2026-11-30')
+    """
+    return str(FIRST_DAY + timedelta(days=day))
+
+
+def as_line(record: Record) -> str:
+    """The record as one line of text."""
+    ends = {"s": lambda e: "", "q": lambda e: "-+"[e.state], "e": lambda e: "", "r": lambda e: f"@{e.state}"}
+    words = [
+        f"{kind}:{name}={entry.day}{end(entry)}"
+        for kind, end in ends.items()
+        for name, entry in getattr(record, KINDS[kind]).items()
+    ]
+    return " ".join(["r2r1", str(len(words)), *sorted(words)])
+
+
+def of_line(line: str) -> Record:
+    """What a line of text says; ValueError says what is wrong with it.
+
+    >>> of_line("r2r1 2 s:sec-bounds=332 r:sec-matmul.1=333@2").reviews
+    {'sec-matmul.1': Entry(day=333, state=2)}
+    >>> of_line("r2r1 2 s:sec-bounds=332")
+    Traceback (most recent call last):
+    ValueError: The line is cut short: it says that it has 2 words, and 1 is here. Copy all of it.
+    """
+    head, count, *words = [*line.split(), "", ""][: max(2, len(line.split()))]
+    if head != "r2r1" or not count.isdigit():
+        raise ValueError('This is no line of the course: it begins with "r2r1" and a number.')
+    if len(words) != int(count):
+        there = f"{len(words)} {'is' if len(words) == 1 else 'are'} here"
+        raise ValueError(f"The line is cut short: it says that it has {count} words, and {there}. Copy all of it.")
+    found = Record()
+    for word in words:
+        m = WORD.match(word)
+        if not m or not re.search(ENDS[m[1]], word):
+            raise ValueError(f"The line has a word that says nothing: {word[:40]!r}. Copy it again.")
+        state = int(m[4][1]) if m[1] == "r" else int(m[4] == "+")
+        kind, entry = getattr(found, KINDS[m[1]]), Entry(int(m[3]), state)
+        kind[m[2]] = later(m[1], kind[m[2]], entry) if m[2] in kind else entry
+    return found
+
+
+def _entries(content: dict, kind: str) -> dict[str, Entry]:
+    """What of a file can be understood; the rest is nobody's record."""
+    own = content.get(kind)
+    pairs = own.items() if isinstance(own, dict) else ()
+    fine = lambda e: isinstance(e, list) and len(e) == 2 and all(isinstance(n, int) and n >= 0 for n in e)  # noqa: E731
+    return {str(name): Entry(*entry) for name, entry in pairs if fine(entry)}
+
+
+def of_file(content: dict, page: str) -> Record:
+    """What progress.json holds, as `progress.whole` reads it; what has passed by what the start page says it is worth."""
+    record = Record(*(_entries(content, kind) for kind in ("sections", "questions")))
+    record.reviews = _entries(content, "reviews")
+    if content.get("path") in (*study_time.PATHS, study_time.ALL):
+        record.path = content["path"]
+    record.last = str(content.get("last", ""))
+    for standing in progress.standings(page, content["exercises"]):
+        if standing.passed:
+            own = content["exercises"][standing.number].values()
+            days = [date.fromisoformat(part.get("passed") or part["begun"]) for part in own]
+            record.passed[standing.number] = Entry(day_of(max(days)))
+    return record
+
+
+def _content(path: Path) -> dict:
+    parts = progress.kept(path)  # which puts a broken file aside
+    return progress.kept_whole(path) | {"exercises": parts}
+
+
+def read(path: Path) -> Record:
+    """What a file of a learner's holds; one that is broken is put aside, and that is said."""
+    return of_file(_content(path), progress.page_text(path))
+
+
+def change(path: Path, edit: Callable[[Record], None]) -> Record:
+    """Read the file, change the record and write it, with no other process in between; the record as it is then."""
+    with progress.alone(path):
+        content = _content(path)
+        record = of_file(content, progress.page_text(path))
+        passed = set(record.passed)
+        edit(record)
+        for number in record.passed.keys() - passed:  # only a line of text brings one
+            day = iso(record.passed[number].day)
+            there = {"won": 0, "of": 0, "tries": 0, "begun": day, "passed": day}
+            content["exercises"].setdefault(number, {})[progress.ELSEWHERE] = there
+        for kind in ("sections", "questions", "reviews"):
+            content[kind] = {name: list(entry) for name, entry in sorted(getattr(record, kind).items())}
+        progress.put(path, content | {"path": record.path, "last": record.last})
+    return record
+
+
+def today() -> int:
+    return day_of(date.today())
+
+
+def note_sections(path: Path, labels: Iterable[str]) -> Record:
+    """Sections that a learner has read by today."""
+
+    def edit(record: Record) -> None:
+        for label in labels:
+            if label in study_time.sections():
+                record.sections.setdefault(label, Entry(today()))
+                record.last = label
+
+    return change(path, edit)
+
+
+def note_question(name: str, right: bool) -> None:
+    """A question of the reading that a learner has answered, where somebody sits before this notebook."""
+    if name and progress.attended():
+        change(progress.place(), lambda record: record.bring(Record(questions={name: Entry(today(), int(right))})))
+
+
+def note_pass(exercise: str) -> None:
+    """An exercise that has just passed is the step of the path done last."""
+    change(progress.place(), lambda record: setattr(record, "last", exercise))
