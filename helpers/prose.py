@@ -25,7 +25,7 @@ from helpers.costs.attention.flops_and_bytes import Attention
 from helpers.costs.attention.time_and_intensity import exp_rate, exp_share
 
 from . import show, study_time
-from .costs import attention, inference, racks, rooflines, sharding, training, transformers
+from .costs import attention, experts, inference, racks, rooflines, sharding, training, transformers
 
 _FENCE = re.compile(r"^\s*(`{3,}|~{3,})")
 _LET = re.compile(r"^% let (\w+) = (.+)$")
@@ -52,7 +52,7 @@ def names() -> dict:
     Functions of attention are called `naive`, `ring`, `decode`, so their module stands before them.
     Where two things have a name, a function stays before a module, and that of the earlier chapter before the other.
     """
-    rooms = racks, inference, training, transformers, sharding, rooflines
+    rooms = experts, racks, inference, training, transformers, sharding, rooflines
     found = {name: m for room in (attention, *rooms) for name, m in modules_of(room).items()}
     for room in rooms:
         for module in modules_of(room).values():

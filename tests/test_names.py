@@ -18,6 +18,7 @@ CLEANED = (  # a room goes here once its names are cleaned, and stays
     "helpers/kernels/**/*.py",
     "helpers/costs/sharding/*.py",
     "helpers/costs/racks/*.py",
+    "helpers/costs/experts/*.py",
     "helpers/costs/attention/*.py",
     "helpers/costs/transformers/*.py",
     "helpers/costs/training/*.py",

@@ -14,7 +14,7 @@ import numpy as np
 OPEN = ("helpers.costs.rooflines.hardware", "helpers.costs.rooflines.chips", "helpers.arguments", "helpers.numeric")
 """Modules that every answer may use: data and arithmetic. The formulas are what exercises ask for."""
 
-ROOMS = "rooflines sharding transformers attention training inference racks"
+ROOMS = "rooflines sharding transformers attention training inference racks experts"
 CLOSED = ("helpers.costs.", "helpers.trace.", *(f"helpers.kernels.{room}" for room in ROOMS.split()))
 """Where the formulas, the simulators and the counters are that exercises ask for: modules whose names begin so."""
 

@@ -3,7 +3,7 @@
 Every function takes floats, NumPy arrays, JAX arrays and JAX tracers alike.
 Units are FLOPs, bytes, seconds and per second; prefixes appear in printing only.
 One room for each chapter, which imports earlier ones only: rooflines, sharding, transformers, attention, training,
-inference, racks.
+inference, racks, experts.
 May import: helpers.numeric and the standard library; NumPy inside a search; never JAX.
 Tests: tests/helpers/costs.
 """

@@ -1,0 +1,179 @@
+"""Experts that a batch meets, and what a layer of them takes in decoding: weights read, arithmetic, exchange (chapter 8).
+
+Experts met evenly are `costs.inference.serving_operations.met`; here some are chosen more often than others.
+
+Source: derived here; tests hold it against DeepGEMM pull request 316 and vLLM pull request 13932.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import exp
+
+from helpers.arguments import Count, formula
+from helpers.costs.training.closed_forms import expert_bytes
+from helpers.numeric import ceil, log, maximum, minimum
+
+
+@formula
+def popularity(weights: Sequence[float], k: Count) -> tuple[float, ...]:
+    """Probability that a token goes to each expert, k in the sum, in proportion to weights; none above 1.
+
+    >>> popularity([4.0, 1.0, 1.0, 2.0], 2)
+    (1.0, 0.25, 0.25, 0.5)
+    """
+    if sum(w > 0 for w in weights) < k:
+        raise ValueError(f"a token goes to k={k} different experts: give as many weights above 0, or more")
+    certain: set[int] = set()
+    while True:
+        rest = [(e, w) for e, w in enumerate(weights) if e not in certain]
+        scale = (k - len(certain)) / (sum(w for _, w in rest) or 1.0)
+        above = {e for e, w in rest if w * scale > 1}
+        if not above:
+            return tuple(1.0 if e in certain else w * scale for e, w in enumerate(weights))
+        certain |= above
+
+
+@formula
+def met_unevenly(chances: Sequence[float], tokens):
+    """Experts that some of so many tokens goes to, if each goes to expert e with probability chances[e]: fewer than evenly.
+
+    >>> round(met_unevenly([8 / 256] * 256, 32)), round(met_unevenly(popularity([(1 + e) ** -0.5 for e in range(256)], 8), 32))
+    (163, 147)
+    """
+    if not all(0 <= p <= 1 for p in chances):
+        raise ValueError("chances are probabilities, from 0 to 1 each: those of an expert to be chosen by a token")
+    return sum(1 - (1 - p) ** tokens for p in chances)
+
+
+@formula
+def tokens_to_meet(share, E, k):
+    """Tokens from which a batch meets this share of E experts evenly, k for each token.
+
+    >>> round(tokens_to_meet(0.5, 896, 16)), round(tokens_to_meet(0.99, 896, 16))
+    (38, 256)
+    """
+    return log(1 - share) / log(1 - k / E)
+
+
+# One layer of decoding.
+
+
+@formula
+@dataclass(frozen=True)
+class ExpertSeconds:
+    """Seconds of a device's experts: weights are read, rows are multiplied, copies are sent; the longest decides."""
+
+    weights: float
+    arithmetic: float
+    exchange: float
+
+    @property
+    def longest(self) -> float:
+        """With full overlap."""
+        return maximum(self.weights, self.arithmetic, self.exchange)
+
+
+@formula
+def expert_seconds(t, experts, D, F, k, C, W_hbm, W, n, weight=1, there=1, back=2, matrices=3) -> ExpertSeconds:
+    """Of one layer, with t tokens of each of n devices.
+
+    experts  those of a device that are read: all E/n of it, or those that are met
+    W        bytes/s of a device's links one way, or of its card where copies go over it
+    weight   bytes of a number of the weights
+
+    >>> x = expert_seconds(88, 2, 7168, 2048, 8, 1.979e15, 3.35e12, 5e10, 144)                   # DeepSeek-V3, hosts of H800
+    >>> [round(s * 1e6, 1) for s in (x.weights, x.arithmetic, x.exchange)]
+    [26.3, 31.3, 300.7]
+    """
+    return ExpertSeconds(
+        weights=experts * matrices * D * F * weight / W_hbm,
+        arithmetic=2 * matrices * t * k * D * F / C,
+        exchange=expert_bytes(t, D, k, n, (there + back) / 2) / W,
+    )
+
+
+@formula
+@dataclass(frozen=True)
+class Crossings:
+    """Tokens of a device from which arithmetic, and the exchange, take longer than reading weights; and the least F with which
+    arithmetic takes longer than the exchange, whatever the tokens.
+    """
+
+    arithmetic: float
+    exchange: float
+    F: float
+
+
+@formula
+def crossings(experts, F, k, C, W_hbm, W, n, weight=1, there=1, back=2, matrices=3) -> Crossings:
+    """Which of a decode step's three times decides from how many tokens on; D cancels.
+
+    >>> x = crossings(4, 2048, 8, 5e15, 8e12, 9e11, 64)                                        # DeepSeek-V3 on 64 GB200 of a rack
+    >>> round(x.arithmetic), round(x.exchange), round(x.F)
+    (156, 117, 2734)
+    """
+    one = expert_seconds(1, experts, 1, F, k, C, W_hbm, W, n, weight, there, back, matrices)
+    return Crossings(one.weights / one.arithmetic, one.weights / one.exchange, F * one.exchange / one.arithmetic)
+
+
+# Ragged products: a few rows for each expert.
+
+
+@formula
+def row_bytes(D, F, arrives=1, between=1, leaves=2):
+    """Bytes that an expert reads and writes for each row: D that arrive, F written and read between the products, D that leave."""
+    return D * arrives + 2 * F * between + D * leaves
+
+
+@formula
+def ragged_intensity(rows, D, F, weight=1, per_row: float | None = None, matrices=3):
+    """FLOPs for each byte of an expert's products with so many rows.
+
+    per_row  bytes of a row; left out: `row_bytes` in fp8, with results in bf16
+
+    >>> round(ragged_intensity(350, 7168, 2048))
+    582
+    """
+    moved = row_bytes(D, F) if per_row is None else per_row
+    return 2 * matrices * rows * D * F / (matrices * D * F * weight + rows * moved)
+
+
+@formula
+def compute_bound_rows(D, F, C, W_hbm, weight=1, per_row: float | None = None, matrices=3):
+    """Rows from which an expert's products are compute-bound: more than C·weight/(2·W_hbm), for rows are read and written.
+
+    >>> round(compute_bound_rows(7168, 2048, 1.979e15, 3.35e12)), round(1.979e15 / 3.35e12 / 2)
+    (357, 295)
+    """
+    moved = row_bytes(D, F) if per_row is None else per_row
+    left = 2 * matrices * D * F * W_hbm / C - moved
+    return matrices * D * F * weight / left
+
+
+@formula
+def padding(rows: float, tile: Count = 64) -> float:
+    """Rows that are multiplied over rows that are there, if an expert has `rows` in the mean, by chance, in whole tiles.
+
+    Exactly, over a Poisson distribution: the mean of tile·ceil(n/tile), over the mean of n.
+
+    >>> [round(padding(rows), 2) for rows in (8, 32, 64, 350)]
+    [8.0, 2.0, 1.47, 1.09]
+    """
+    p, total, n, last = exp(-rows), 0.0, 0, int(rows + 12 * rows**0.5 + 50)
+    for n in range(last):
+        total += p * ceil(n / tile)
+        p *= rows / (n + 1)
+    return tile * total / rows
+
+
+# What needs no exchange.
+
+
+@formula
+def shared_seconds(D, F, s, C, matrices=3):
+    """Seconds of s shared experts for one token, which every device has: arithmetic behind which the exchange can hide in part.
+
+    >>> f"{shared_seconds(7168, 2048, 1, 1.979e15) * 1e6:.3f}"
+    '0.045'
+    """
+    return 2 * matrices * s * D * F / C
