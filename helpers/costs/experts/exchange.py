@@ -18,9 +18,8 @@ from helpers.arguments import Count, formula
 from helpers.costs.racks.cluster import Cluster
 from helpers.costs.racks.tiered_collectives import alpha_beta, dispatch
 from helpers.costs.racks.training_over_tiers import expert_width_over_domains
-from helpers.costs.rooflines.hardware import Chip
 from helpers.costs.sharding.collectives import domains_reached
-from helpers.costs.training.closed_forms import expert_width, expert_width_on_rings
+from helpers.costs.training.closed_forms import expert_width_on_rings
 from helpers.numeric import maximum
 
 COPIES = {"bf16": 2.0, "fp8": 1 + 4 / 128, "mxfp8": 1 + 1 / 32, "mxfp4": 0.5 + 1 / 32, "nvfp4": 0.5 + 1 / 16}

@@ -11,7 +11,7 @@ from math import exp
 
 from helpers.arguments import Count, formula
 from helpers.costs.training.closed_forms import expert_bytes
-from helpers.numeric import ceil, log, maximum, minimum
+from helpers.numeric import ceil, log, maximum
 
 
 @formula
