@@ -1,0 +1,201 @@
+"""Measured expert layers: one kernel's time, a fit on one source, the exchange's share of a step, overlap (chapter 8).
+
+A kernel that dispatches, multiplies and combines in waves takes start + max(weights, arithmetic, links), each at its own share of the
+published rate. The shares are fitted on one source and held against others: they do not carry over to another chip.
+
+Source: derived here; the rows of book/data/expert_layers.json, each with its source; DualPipe's README (github.com/deepseek-ai/DualPipe,
+3da1bbe) for bubbles.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from math import log
+
+from helpers.arguments import Count, formula
+from helpers.costs.inference.serving_operations import met
+from helpers.costs.training.closed_forms import expert_bytes
+from helpers.numeric import maximum
+
+from .exchange import copy_bytes
+
+# One kernel.
+
+
+@formula
+@dataclass(frozen=True)
+class ExpertWork:
+    """What a device does in one layer of experts.
+
+    weights  bytes of the experts that are met
+    flops    of three products
+    links    bytes that it sends
+    """
+
+    weights: float
+    flops: float
+    links: float
+
+
+@formula
+def expert_work(t, D, F, E, k, ep, weights: str = "fp8", there: str = "fp8", back: str = "bf16") -> ExpertWork:
+    """With t tokens of each of ep devices; types as in `exchange.COPIES`, scales with them.
+
+    >>> x = expert_work(1, 4096, 2048, 256, 6, 8, weights="mxfp4")                         # DeepSeek-V4-Flash, a token on each of 8
+    >>> round(x.weights / 1e6, 1), round(x.weights / copy_bytes(3 * 4096 * 2048, "mxfp4"), 2)
+    (73.9, 5.53)
+    """
+    copy = copy_bytes(D, there) + copy_bytes(D, back)
+    return ExpertWork(
+        weights=met(E, k, t * ep) / ep * copy_bytes(3 * D * F, weights),
+        flops=6 * t * k * D * F,
+        links=expert_bytes(t, copy, k, ep, 1 / 2),
+    )
+
+
+@formula
+@dataclass(frozen=True)
+class KernelShares:
+    """Seconds before anything moves, and shares of the published rates that a kernel reaches."""
+
+    start: float
+    memory: float
+    arithmetic: float
+    links: float
+
+
+@formula
+def kernel_seconds(work: ExpertWork, shares: KernelShares, C, W_hbm, W):
+    """Seconds of one kernel that overlaps everything but its start.
+
+    >>> work = expert_work(32768, 7168, 3072, 384, 6, 8, weights="mxfp4")                     # DeepSeek-V4-Pro, DeepGEMM #316
+    >>> round(kernel_seconds(work, KernelShares(5e-5, 0.64, 0.53, 0.48), 4.5e15, 8e12, 9e11) * 1e3, 1)
+    10.9
+    """
+    parts = (
+        work.weights / (shares.memory * W_hbm),
+        work.flops / (shares.arithmetic * C),
+        work.links / (shares.links * W),
+    )
+    return shares.start + maximum(*parts)
+
+
+@formula
+@dataclass(frozen=True)
+class MeasuredLayer:
+    """What a kernel was measured to take, and on a chip of which rates."""
+
+    work: ExpertWork
+    seconds: float
+    C: float
+    W_hbm: float
+    W: float
+
+
+@formula
+def kernel_errors(rows: Sequence[MeasuredLayer], shares: KernelShares) -> list[float]:
+    """Predicted over measured, less 1, of each row."""
+    return [kernel_seconds(x.work, shares, x.C, x.W_hbm, x.W) / x.seconds - 1 for x in rows]
+
+
+@formula
+def fitted_shares(rows: Sequence[MeasuredLayer]) -> KernelShares:
+    """Start and shares with the least squares of log(predicted / measured), by steps that are halved until they are below 0.1 %.
+
+    A rate that decides in no row keeps its share at 1.
+    """
+    badness = lambda shares: sum(log(1 + e) ** 2 for e in kernel_errors(rows, shares))  # noqa: E731
+    best, factor = KernelShares(min(x.seconds for x in rows) / 2, 1.0, 1.0, 1.0), 2.0
+    lowest = badness(best)
+    while factor > 1.001:
+        tried = [
+            replace(best, **{f.name: getattr(best, f.name) * by}) for f in fields(best) for by in (factor, 1 / factor)
+        ]
+        better = min((s for s in tried if max(s.memory, s.arithmetic, s.links) <= 1), key=badness)
+        if badness(better) < lowest:
+            best, lowest = better, badness(better)
+        else:
+            factor = factor**0.5
+    return best
+
+
+# The exchange in a step.
+
+
+@formula
+def exchange_share(layers, dispatch, combine, step):
+    """Share of a step in which tokens travel, if nothing overlaps it.
+
+    >>> round(exchange_share(58, 1.92e-4, 1.95e-4, 0.048), 2)
+    0.47
+    """
+    return layers * (dispatch + combine) / step
+
+
+@formula
+def half_batches(weights, caches, arithmetic, exchange):
+    """(seconds of a decode step with no overlap, seconds of two half batches, of which one computes while the other's tokens travel).
+
+    Each half reads the weights, and caches of its own: it pays where the exchange takes longer than reading the weights once more.
+
+    >>> [round(s, 1) for s in half_batches(6.6, 4.6, 10.8, 22.1)]                          # DeepSeek-V3, 88 sequences, ms
+    [44.1, 28.6]
+    """
+    return weights + caches + arithmetic + exchange, maximum(2 * weights + caches + arithmetic, exchange)
+
+
+@formula
+@dataclass(frozen=True)
+class EndBubbles:
+    """Seconds that each of P devices of a pipeline waits."""
+
+    one_f_one_b: float
+    split_backward: float
+    both_ends: float
+
+
+@formula
+def end_bubbles(P, F, B, W, together: float | None = None) -> EndBubbles:
+    """Of 1F1B, of a backward pass in two parts, and of DualPipe, which feeds microbatches from both ends and holds two copies of weights.
+
+    F, B, W   seconds of a forward pass of a stage, of its backward pass, and of the weights' gradients in it
+    together  seconds of a forward and a backward pass that overlap; left out: F + B
+
+    >>> x = end_bubbles(8, 1, 2, 1)
+    >>> x.one_f_one_b, x.split_backward, x.both_ends, round(end_bubbles(8, 1, 2, 1, together=2.2).both_ends, 1)
+    (21, 7, 6.0, 3.6)
+    """
+    passes = F + B if together is None else together
+    return EndBubbles((P - 1) * (F + B), (P - 1) * (F + B - 2 * W), (P / 2 - 1) * (passes + B - 3 * W))
+
+
+# Attention beside experts.
+
+
+@formula
+def attention_data_parallel_tokens(rest, cache):
+    """Cached tokens, on all devices together, from which attention reads less if each device has sequences of its own.
+
+    With dp each of n devices reads the rest of the model whole, and an n-th of the caches; with tp an n-th of the rest, and every latent
+    cache, which has no heads to divide: (1 - 1/n) cancels.
+
+    rest   bytes of the weights that are no routed experts
+    cache  bytes of a token's cache in all layers
+
+    >>> round(attention_data_parallel_tokens(16.1e9, 35136), -3)
+    458000.0
+    """
+    return rest / cache
+
+
+@formula
+def cached_tokens(n: Count, room, experts, rest, cache) -> tuple[float, float]:
+    """Tokens whose caches n devices hold: with attention data-parallel, and with tp, where each device has every cache.
+
+    room  bytes of one device
+    experts, rest  bytes of all routed experts, and of everything else
+
+    >>> [round(x / 1e6, 1) for x in cached_tokens(8, 0.9 * 1.41e11, 6.56e11, 1.61e10, 35136)]
+    [6.6, 1.2]
+    """
+    left = room - experts / n
+    return n * (left - rest) / cache, (left - rest / n) / cache
