@@ -3,8 +3,7 @@
 A kernel that dispatches, multiplies and combines in waves takes start + max(weights, arithmetic, links), each at its own share of the
 published rate. The shares are fitted on one source and held against others: they do not carry over to another chip.
 
-Source: derived here; the rows of book/data/expert_layers.json, each with its source; DualPipe's README (github.com/deepseek-ai/DualPipe,
-3da1bbe) for bubbles.
+Source: derived here; the rows of book/data/expert_layers.json, each with its source.
 """
 
 from collections.abc import Sequence
@@ -141,31 +140,6 @@ def half_batches(weights, caches, arithmetic, exchange):
     [44.1, 28.6]
     """
     return weights + caches + arithmetic + exchange, maximum(2 * weights + caches + arithmetic, exchange)
-
-
-@formula
-@dataclass(frozen=True)
-class EndBubbles:
-    """Seconds that each of P devices of a pipeline waits."""
-
-    one_f_one_b: float
-    split_backward: float
-    both_ends: float
-
-
-@formula
-def end_bubbles(P, F, B, W, together: float | None = None) -> EndBubbles:
-    """Of 1F1B, of a backward pass in two parts, and of DualPipe, which feeds microbatches from both ends and holds two copies of weights.
-
-    F, B, W   seconds of a forward pass of a stage, of its backward pass, and of the weights' gradients in it
-    together  seconds of a forward and a backward pass that overlap; left out: F + B
-
-    >>> x = end_bubbles(8, 1, 2, 1)
-    >>> x.one_f_one_b, x.split_backward, x.both_ends, round(end_bubbles(8, 1, 2, 1, together=2.2).both_ends, 1)
-    (21, 7, 6.0, 3.6)
-    """
-    passes = F + B if together is None else together
-    return EndBubbles((P - 1) * (F + B), (P - 1) * (F + B - 2 * W), (P / 2 - 1) * (passes + B - 3 * W))
 
 
 # Attention beside experts.

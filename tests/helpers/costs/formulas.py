@@ -15,6 +15,7 @@ from helpers.costs.transformers import (
 from helpers.costs.transformers.config import MoE
 from helpers.costs.transformers.states import Linear
 from tests.helpers.costs.attention import formulas as attention
+from tests.helpers.costs.experts import formulas as experts
 from tests.helpers.costs.inference import formulas as inference
 from tests.helpers.costs.racks import formulas as racks
 from tests.helpers.costs.tables import by_name
@@ -125,7 +126,7 @@ FIRST = {
 }  # fmt: skip
 ROOMS = {
     "rooflines, sharding, transformers": FIRST, "training": training.FORMULAS, "inference": inference.FORMULAS,
-    "attention": attention.FORMULAS, "racks": racks.FORMULAS,
+    "attention": attention.FORMULAS, "racks": racks.FORMULAS, "experts": experts.FORMULAS,
 }  # fmt: skip
 FORMULAS = {name: formula for room in ROOMS.values() for name, formula in room.items()}
 
@@ -148,5 +149,7 @@ DISCRETE = set(
     shares sides simulate size_rules sizes_of slices smallest smallest_slice spell splits started state static_steps steps stored_types
     taken thresholds tier_moves tiers tile_fits times timings turns unknown unread visits volumes ways ways_by_heads wiring
     unfolded words work zb_h1 zb_h2 zb_v short_ring in_session
+    balance_loss copied dropped_share expert_placement fitted_shares foldings fullest_distribution groups_met kernel_errors limited_choice
+    others_reached packed padding placed_imbalance popularity surface
     """.split()
 )
