@@ -3,8 +3,8 @@
 Least F in one domain, on a torus and over hosts is that of earlier rooms (`expert_width`, `expert_width_on_rings`,
 `expert_width_over_domains`); here these are asked of a machine, with types that differ there and back, and of a training step.
 
-    there  bytes of a number on its way to an expert (dispatch)
-    back   bytes of a number on its way back (combine)
+    dispatch  bytes of a number on its way to an expert
+    combine   bytes of a number on its way back
 
 Source: derived here; copies and types as in DeepEP, docs/legacy.md (github.com/deepseek-ai/DeepEP); node limits as in
 DeepSeek-V3 (arXiv 2412.19437), section 2.1.2 and its published modeling code.
@@ -16,7 +16,7 @@ from random import Random
 
 from helpers.arguments import Count, formula
 from helpers.costs.racks.cluster import Cluster
-from helpers.costs.racks.tiered_collectives import alpha_beta, dispatch
+from helpers.costs.racks.tiered_collectives import alpha_beta, dispatch as dispatched
 from helpers.costs.racks.training_over_tiers import expert_width_over_domains
 from helpers.costs.sharding.collectives import domains_reached
 from helpers.costs.training.closed_forms import expert_width_on_rings
@@ -42,7 +42,7 @@ def copy_bytes(D, dtype: str = "fp8"):
 
 
 @formula
-def least_width(c: Cluster, k, dtype: str = "bf16", there=2, back=2, reached: float | None = None, share=1.0):
+def least_width(c: Cluster, k, dtype: str = "bf16", dispatch=2, combine=2, reached: float | None = None, share=1.0):
     """Of a forward pass over all chips of a cluster, or over one slice of TPUs. t, D and E cancel.
 
     dtype    of the arithmetic, whose rate C is
@@ -51,10 +51,10 @@ def least_width(c: Cluster, k, dtype: str = "bf16", there=2, back=2, reached: fl
 
     >>> from helpers.costs.racks.cluster import hosts, racks
     >>> host, rack = hosts("H100", 1), racks("GB200", 1)
-    >>> round(least_width(host, 8)), round(least_width(host, 8, "fp8", there=1)), round(least_width(rack, 8, "fp8", there=1))
+    >>> round(least_width(host, 8)), round(least_width(host, 8, "fp8", dispatch=1)), round(least_width(rack, 8, "fp8", dispatch=1))
     (1282, 1924, 2739)
     """
-    chip, bytes_each = c.chip, (there + back) / 2
+    chip, bytes_each = c.chip, (dispatch + combine) / 2
     C = chip.rate(dtype)
     if chip.axes:
         side = max(c.domain.shape)
@@ -65,7 +65,7 @@ def least_width(c: Cluster, k, dtype: str = "bf16", there=2, back=2, reached: fl
 
 
 @formula
-def least_width_of_step(alpha, n, there=1, back=2, gradients=4, matrices=3):
+def least_width_of_step(alpha, n, dispatch=1, combine=2, gradients=4, matrices=3):
     """The same of a training step in one domain: three times the arithmetic, and the exchange of gradients, there and back.
 
     alpha  C/W of all links of a chip, one way
@@ -73,7 +73,7 @@ def least_width_of_step(alpha, n, there=1, back=2, gradients=4, matrices=3):
     >>> round(least_width_of_step(1.979e15 / 4.5e11, 8))
     1496
     """
-    return (there + back + gradients) / (6 * matrices) * (1 - 1 / n) * alpha
+    return (dispatch + combine + gradients) / (6 * matrices) * (1 - 1 / n) * alpha
 
 
 # Bytes and seconds, by tier.
@@ -94,14 +94,14 @@ class ExchangeSeconds:
 
 
 @formula
-def exchange_seconds(t, D, k, g, m, W, W_dcn, there=2, back=2, reached: float | None = None) -> ExchangeSeconds:
+def exchange_seconds(t, D, k, g, m, W, W_dcn, dispatch=2, combine=2, reached: float | None = None) -> ExchangeSeconds:
     """Of t tokens of each device, over m domains of g chips, at the rates W and W_dcn.
 
-    >>> x = exchange_seconds(4096, 7168, 8, 8, 8, 1.6e11, 5e10, there=1 + 1 / 32, reached=3.95)    # DeepSeek-V3 on hosts of H800
+    >>> x = exchange_seconds(4096, 7168, 8, 8, 8, 1.6e11, 5e10, dispatch=1 + 1 / 32, reached=3.95)    # DeepSeek-V3 on hosts of H800
     >>> round(x.cards * 1e3, 1), round(x.links * 1e3, 1)
     (6.2, 3.9)
     """
-    x = alpha_beta(dispatch((there + back) * t * D, k, g, m, reached), W, W_dcn)
+    x = alpha_beta(dispatched((dispatch + combine) * t * D, k, g, m, reached), W, W_dcn)
     return ExchangeSeconds(x.parts["ici"], x.parts["dcn"])
 
 
@@ -109,13 +109,13 @@ def exchange_seconds(t, D, k, g, m, W, W_dcn, there=2, back=2, reached: float | 
 
 
 @formula
-def gather_sends(t, D, n, there=2, back=2):
+def gather_sends(t, D, n, dispatch=2, combine=2):
     """Bytes that a device sends if all n devices get all tokens.
 
     >>> round(gather_sends(4096, 4096, 8) / 1e6)
     470
     """
-    return (there + back) * t * D * (n - 1)
+    return (dispatch + combine) * t * D * (n - 1)
 
 
 @formula
@@ -129,15 +129,15 @@ def others_reached(k: Count, n: Count, E: Count) -> float:
 
 
 @formula
-def largest_gather(k, F, alpha, there=2, back=2):
-    """Devices up to which a gather hides behind the experts' arithmetic: n - 1 < 6·k·F/((there + back)·alpha).
+def largest_gather(k, F, alpha, dispatch=2, combine=2):
+    """Devices up to which a gather hides behind the experts' arithmetic: n - 1 < 6·k·F/((dispatch + combine)·alpha).
 
     alpha  C/W of all links of a chip, one way
 
     >>> round(largest_gather(8, 1536, 2.25e15 / 9e11), 2)                          # Qwen3-235B on a host of B200
     8.37
     """
-    return 1 + 6 * k * F / ((there + back) * alpha)
+    return 1 + 6 * k * F / ((dispatch + combine) * alpha)
 
 
 # Node limits, as DeepSeek-V3's router has them.

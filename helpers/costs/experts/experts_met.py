@@ -74,7 +74,7 @@ class ExpertSeconds:
 
 
 @formula
-def expert_seconds(t, experts, D, F, k, C, W_hbm, W, n, weight=1, there=1, back=2, matrices=3) -> ExpertSeconds:
+def expert_seconds(t, experts, D, F, k, C, W_hbm, W, n, weight=1, dispatch=1, combine=2, matrices=3) -> ExpertSeconds:
     """Of one layer, with t tokens of each of n devices.
 
     experts  those of a device that are read: all E/n of it, or those that are met
@@ -88,7 +88,7 @@ def expert_seconds(t, experts, D, F, k, C, W_hbm, W, n, weight=1, there=1, back=
     return ExpertSeconds(
         weights=experts * matrices * D * F * weight / W_hbm,
         arithmetic=2 * matrices * t * k * D * F / C,
-        exchange=expert_bytes(t, D, k, n, (there + back) / 2) / W,
+        exchange=expert_bytes(t, D, k, n, (dispatch + combine) / 2) / W,
     )
 
 
@@ -105,14 +105,14 @@ class Crossings:
 
 
 @formula
-def crossings(experts, F, k, C, W_hbm, W, n, weight=1, there=1, back=2, matrices=3) -> Crossings:
+def crossings(experts, F, k, C, W_hbm, W, n, weight=1, dispatch=1, combine=2, matrices=3) -> Crossings:
     """Which of a decode step's three times decides from how many tokens on; D cancels.
 
     >>> x = crossings(4, 2048, 8, 5e15, 8e12, 9e11, 64)                                        # DeepSeek-V3 on 64 GB200 of a rack
     >>> round(x.arithmetic), round(x.exchange), round(x.F)
     (156, 117, 2734)
     """
-    one = expert_seconds(1, experts, 1, F, k, C, W_hbm, W, n, weight, there, back, matrices)
+    one = expert_seconds(1, experts, 1, F, k, C, W_hbm, W, n, weight, dispatch, combine, matrices)
     return Crossings(one.weights / one.arithmetic, one.weights / one.exchange, F * one.exchange / one.arithmetic)
 
 

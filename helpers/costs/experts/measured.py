@@ -36,14 +36,14 @@ class ExpertWork:
 
 
 @formula
-def expert_work(t, D, F, E, k, ep, weights: str = "fp8", there: str = "fp8", back: str = "bf16") -> ExpertWork:
+def expert_work(t, D, F, E, k, ep, weights: str = "fp8", dispatch: str = "fp8", combine: str = "bf16") -> ExpertWork:
     """With t tokens of each of ep devices; types as in `exchange.COPIES`, scales with them.
 
     >>> x = expert_work(1, 4096, 2048, 256, 6, 8, weights="mxfp4")                         # DeepSeek-V4-Flash, a token on each of 8
     >>> round(x.weights / 1e6, 1), round(x.weights / copy_bytes(3 * 4096 * 2048, "mxfp4"), 2)
     (73.9, 5.53)
     """
-    copy = copy_bytes(D, there) + copy_bytes(D, back)
+    copy = copy_bytes(D, dispatch) + copy_bytes(D, combine)
     return ExpertWork(
         weights=met(E, k, t * ep) / ep * copy_bytes(3 * D * F, weights),
         flops=6 * t * k * D * F,
@@ -146,30 +146,30 @@ def half_batches(weights, caches, arithmetic, exchange):
 
 
 @formula
-def attention_data_parallel_tokens(rest, cache):
+def attention_data_parallel_tokens(others, cache):
     """Cached tokens, on all devices together, from which attention reads less if each device has sequences of its own.
 
-    With dp each of n devices reads the rest of the model whole, and an n-th of the caches; with tp an n-th of the rest, and every latent
+    With dp each of n devices reads all else than experts whole, and an n-th of the caches; with tp an n-th of it, and every latent
     cache, which has no heads to divide: (1 - 1/n) cancels.
 
-    rest   bytes of the weights that are no routed experts
-    cache  bytes of a token's cache in all layers
+    others  bytes of the weights that are no routed experts
+    cache   bytes of a token's cache in all layers
 
     >>> round(attention_data_parallel_tokens(16.1e9, 35136), -3)
     458000.0
     """
-    return rest / cache
+    return others / cache
 
 
 @formula
-def cached_tokens(n: Count, room, experts, rest, cache) -> tuple[float, float]:
+def cached_tokens(n: Count, room, experts, others, cache) -> tuple[float, float]:
     """Tokens whose caches n devices hold: with attention data-parallel, and with tp, where each device has every cache.
 
     room  bytes of one device
-    experts, rest  bytes of all routed experts, and of everything else
+    experts, others  bytes of all routed experts, and of everything else
 
     >>> [round(x / 1e6, 1) for x in cached_tokens(8, 0.9 * 1.41e11, 6.56e11, 1.61e10, 35136)]
     [6.6, 1.2]
     """
     left = room - experts / n
-    return n * (left - rest) / cache, (left - rest / n) / cache
+    return n * (left - others) / cache, (left - others / n) / cache

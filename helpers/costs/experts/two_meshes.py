@@ -83,10 +83,10 @@ class ExpertSends:
 
 
 @formula
-def expert_sends(t, D, F, E, k, folding: Folding, there=2, back=2, gradient=2, matrices=3) -> ExpertSends:
+def expert_sends(t, D, F, E, k, folding: Folding, dispatch=2, combine=2, gradient=2, matrices=3) -> ExpertSends:
     """Bytes of one layer. Over etp alone tokens are gathered; beside ep it is the t·k copies that arrive, on the average.
 
-    there, back, gradient  bytes of a number on its way to an expert, on its way back, and of a gradient
+    dispatch, combine, gradient  bytes of a number on its way to an expert, on its way back, and of a gradient
 
     >>> sends = [expert_sends(4096, 4096, 1536, 128, 8, Folding(*f)) for f in ((1, 8, 1), (8, 1, 1), (4, 2, 1), (1, 4, 2))]
     >>> [(round((x.exchange + x.tensor) / 1e6), round(x.gradients / 1e9, 2)) for x in sends]        # Qwen3-235B on 8 chips
@@ -95,7 +95,7 @@ def expert_sends(t, D, F, E, k, folding: Folding, there=2, back=2, gradient=2, m
     rows = t * where(folding.ep > 1, k, 1)
     held = E * matrices * D * F / (folding.ep * folding.etp)
     return ExpertSends(
-        exchange=expert_bytes(t, D, k, folding.ep, (there + back) / 2),
+        exchange=expert_bytes(t, D, k, folding.ep, (dispatch + combine) / 2),
         tensor=attention_sends(rows, D, folding.etp),
         gradients=2 * (1 - 1 / folding.edp) * held * gradient,
     )
@@ -107,33 +107,33 @@ def expert_sends(t, D, F, E, k, folding: Folding, there=2, back=2, gradient=2, m
 @formula
 @dataclass(frozen=True)
 class HeldBytes:
-    """Bytes of a device: weights and gradients of its experts and of the rest, and its part of the optimizer's state."""
+    """Bytes of a device: weights and gradients of its experts and of all other layers, and its part of the optimizer's state."""
 
     experts: float
-    rest: float
+    others: float
     state: float
 
     @property
     def total(self) -> float:
         """All of them; activations are not counted."""
-        return self.experts + self.rest + self.state
+        return self.experts + self.others + self.state
 
 
 @formula
-def held_bytes(experts, rest, pp, tp, folding: Folding, weight=6, state=12) -> HeldBytes:
-    """Experts are divided by pp, ep and etp; the rest by pp and tp, not by ep; state by all chips, over edp and over dp.
+def held_bytes(experts, others, pp, tp, folding: Folding, weight=6, state=12) -> HeldBytes:
+    """Experts are divided by pp, ep and etp; all else by pp and tp, not by ep; state by all chips, over edp and over dp.
 
-    experts, rest  parameters of the model
+    experts, others  parameters of the model
     weight, state  bytes for each: bf16 weights and f32 gradients; f32 weights and Adam's two moments
 
     >>> x = held_bytes(653.9e9, 17.1e9, pp=16, tp=1, folding=Folding(1, 64, 2))                  # DeepSeek-V3 on 2,048 chips
-    >>> [round(b / 1e9, 1) for b in (x.experts, x.rest, x.state, x.total)]
+    >>> [round(b / 1e9, 1) for b in (x.experts, x.others, x.state, x.total)]
     [3.8, 6.4, 3.9, 14.2]
     """
     return HeldBytes(
         experts=weight * experts / (pp * folding.ep * folding.etp),
-        rest=weight * rest / (pp * tp),
-        state=state * (experts + rest) / (pp * folding.chips),
+        others=weight * others / (pp * tp),
+        state=state * (experts + others) / (pp * folding.chips),
     )
 
 

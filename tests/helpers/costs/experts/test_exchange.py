@@ -28,7 +28,7 @@ from tests.scratch import ROOT
 ROWS = json.loads((ROOT / "book/data/expert_layers.json").read_text(encoding="utf-8"))["rows"]
 V3 = 3.954  # hosts that DeepSeek-V3's rule meets, of eight with independent scores
 RACK = Cluster(Slice(chip("GB200"), (64,)), 1)
-DOMAIN = {  # least F: (machine, dtype, there, reached)
+DOMAIN = {  # least F: (machine, dtype, dispatch, reached)
     "H100 host, bf16": ((hosts("H100", 1), "bf16", 2, None), 1282),
     "H100 host, fp8 there, bf16 arithmetic": ((hosts("H100", 1), "bf16", 1, None), 962),
     "H100 host, fp8": ((hosts("H100", 1), "fp8", 1, None), 1924),
@@ -50,8 +50,8 @@ DOMAIN = {  # least F: (machine, dtype, there, reached)
 
 @walks(DOMAIN.values())
 def test_least_width(asked, expected):
-    machine, dtype, there, reached = asked
-    assert least_width(machine, 8, dtype, there, 2, reached) == pytest.approx(expected, rel=1e-3)
+    machine, dtype, dispatch, reached = asked
+    assert least_width(machine, 8, dtype, dispatch, 2, reached) == pytest.approx(expected, rel=1e-3)
 
 
 def test_least_width_of_h800_as_measured():
@@ -76,7 +76,7 @@ def test_least_width_of_a_step():
         F = least_width_of_step(alpha, n)
         assert 18 * F == pytest.approx(7 * (1 - 1 / n) * alpha)
     assert round(least_width_of_step(1.979e15 / 4.5e11, 8)) == 1496
-    assert least_width_of_step(1.0, 8, there=2) == pytest.approx(8 / 18 * 7 / 8)
+    assert least_width_of_step(1.0, 8, dispatch=2) == pytest.approx(8 / 18 * 7 / 8)
 
 
 @walks([3, 4, 5, 8, 16])

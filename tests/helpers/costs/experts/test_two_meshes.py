@@ -52,7 +52,7 @@ def test_chips_of_an_exchange_lie_in_a_domain_where_that_is_said(f):
 def test_exchange_is_the_mean_over_all_choices(n, k):
     """Each device's token takes k experts, each on one of n devices: those that are not its own are sent there, and back."""
     sent = [sum(home != 0 for home in homes) for homes in product(range(n), repeat=k)]
-    x = expert_sends(5, 7, 3, 8, k, Folding(1, n, 1), there=1, back=2)
+    x = expert_sends(5, 7, 3, 8, k, Folding(1, n, 1), dispatch=1, combine=2)
     assert x.exchange == pytest.approx((1 + 2) * 5 * 7 * np.mean(sent)) and (x.tensor, x.gradients) == (0, 0)
 
 
@@ -89,8 +89,8 @@ def test_memory_of_2048_chips(key, expected):
     name, pp, ep = key
     p = parameters(model(name))
     x = held_bytes(p.experts, p.total - p.experts, pp, 1, Folding(1, ep, 2048 // pp // ep))
-    assert [round(b / 1e9, 1) for b in (x.experts, x.rest, x.state)] == list(expected)
-    assert x.total == x.experts + x.rest + x.state
+    assert [round(b / 1e9, 1) for b in (x.experts, x.others, x.state)] == list(expected)
+    assert x.total == x.experts + x.others + x.state
 
 
 def test_memory_of_all_devices_is_the_model_and_its_copies():
@@ -100,7 +100,7 @@ def test_memory_of_all_devices_is_the_model_and_its_copies():
         x = held_bytes(experts, rest, pp, tp, f)
         devices = pp * f.chips
         assert x.experts * devices == pytest.approx(6 * experts * f.edp)
-        assert x.rest * devices == pytest.approx(6 * rest * cp_dp) and x.state * devices == 12 * (experts + rest)
+        assert x.others * devices == pytest.approx(6 * rest * cp_dp) and x.state * devices == 12 * (experts + rest)
 
 
 def test_what_enters_a_domain_is_a_cut_of_its_wiring():
