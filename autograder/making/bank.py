@@ -4,13 +4,16 @@ wrong/chNN_topic.yaml   `old -> new: mistake`: `old` stands exactly once in the 
                         goes; `mistake` is the sentence that the check says, made of the value to which the edit leads.
                         In its place `{says: …}` is a part of what a law, or how a value is off, must tell the learner, and
                         `{kind: …}` names one of kinds.yaml, which has the sentence; `entry: kv` puts "kv: " before it.
-                        Edits of several lines, or with an arrow in them, are `replace` and `with` beside `mistake`
-right/chNN_topic.yaml   `code` takes the place of the answer's solution region (of the first, if there are several)
+                        `\\n` there begins a line as far to the right as that in which `old` stands. Long edits, or with
+                        an arrow in them, are `replace` and `with` beside `mistake`, lines as they stand in the answer
+right/chNN_topic.yaml   a name, and the code that takes the place of the answer's solution region (of the first, if there
+                        are several)
 
     ch01-q04:                                      ch01-q04:
-    - C / W -> W / C: this is W/C, not C/W           - name: in-one-line
-    - {kind: bits-for-bytes, entry: kv}                code: |
-                                                         return C / W
+    - C / W -> W / C: this is W/C, not C/W           - in-one-line: return C / W
+    - {kind: bits-for-bytes, entry: kv}              - in-two: |
+    - return -> C *= 2\\nreturn: C is 1, not 2              alpha = C / W
+                                                       return alpha
 """
 
 import re
@@ -28,6 +31,7 @@ from autograder.places import SourceError
 
 SAMPLES = Path(__file__).parents[1] / "samples"
 ARROW = " -> "
+BREAK = r"\n"  # in an edit: a line break, and the indentation of the line in which it begins
 REGION = re.compile(r"^([ \t]*)### BEGIN SOLUTION\n(.*?)^[ \t]*### END SOLUTION[^\n]*$", re.S | re.M)
 
 
@@ -51,13 +55,22 @@ class Mutant:
         return textwrap.shorten(f"{self.replace}{ARROW}{self.by}", 60, placeholder=" …")
 
     def apply(self, text: str) -> str:
-        """The answer cell `text` with the mistake in it."""
-        n = text.count(self.replace)
-        if n != 1:
+        r"""The answer cell `text` with the mistake in it.
+
+        >>> Mutant("ch01-q01", "return", r"a += 1\nreturn").apply("def f(a):\n    return a")
+        'def f(a):\n    a += 1\n    return a'
+        """
+        first, found = self.replace.partition(BREAK)[0], []
+        for at in (m.start() for m in re.finditer(re.escape(first), text)):
+            line = text[text.rfind("\n", 0, at) + 1 :]
+            begin = "\n" + line[: len(line) - len(line.lstrip(" "))]
+            if text.startswith(old := self.replace.replace(BREAK, begin), at):
+                found.append(text[:at] + self.by.replace(BREAK, begin) + text[at + len(old) :])
+        if len(found) != 1:
             raise SourceError(
-                f"A mistake of {self.grade_id} replaces {self.replace!r}, which stands {n} times there, not once."
+                f"A mistake of {self.grade_id} replaces {self.replace!r}, which stands {len(found)} times there, not once."
             )
-        return text.replace(self.replace, self.by)
+        return found[0]
 
 
 @dataclass(frozen=True)
@@ -123,6 +136,18 @@ def _edit(entry: dict, where: str) -> dict:
         raise SourceError(f'{where} must be an edit and what is said of it, "old -> new: sentence", it is "{edit}".')
     more = said if isinstance(said, dict) else {} if said is None else {"mistake": said}
     return {"replace": old, "with": new[:-1], **more}
+
+
+def _named(entry: dict, where: str) -> dict:
+    """A right sample, its name and its code apart.
+
+    >>> _named({"in-one-line": "return C / W"}, "ch01-q04")
+    {'name': 'in-one-line', 'code': 'return C / W'}
+    """
+    if not isinstance(entry, dict) or len(entry) != 1:
+        return entry
+    ((name, code),) = entry.items()
+    return {"name": name, "code": code}
 
 
 def _of_kind(entry: dict, kinds: dict[str, dict], where: str) -> dict:
@@ -197,7 +222,7 @@ def mutants(topic: str, folder: Path = SAMPLES) -> list[Mutant]:
 def variants(topic: str, folder: Path = SAMPLES) -> list[Variant]:
     """The other right answers of a chapter."""
     needed = {"name", "code"}
-    entries = _entries(folder / "right" / f"{topic}.yaml", needed, needed, lambda entry, where: entry)
+    entries = _entries(folder / "right" / f"{topic}.yaml", needed, needed, _named)
     return [Variant(g, e["name"], e["code"]) for g, e in entries]
 
 

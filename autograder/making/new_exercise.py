@@ -78,11 +78,10 @@ SAMPLES = {
 """,
     "right": """\
 {grade_id}:
-  - name: in-floats
-    code: |
-      # TODO: two right answers, written differently
-      flops = 2.0 * B * D**2
-      return dict(bytes=2 * D * (B + B + D), flops=flops)
+- in-floats: |
+    # TODO: two right answers, written differently
+    flops = 2.0 * B * D**2
+    return dict(bytes=2 * D * (B + B + D), flops=flops)
 """,
 }
 

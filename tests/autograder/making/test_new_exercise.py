@@ -29,7 +29,7 @@ def test_a_skeleton_goes_behind_the_last_exercise_and_into_both_samples(tree, ca
     assert new_exercise.main([number], tree) == 0
     grade_id = f"ch01-q{int(number[2:]):02}"
     for old, new, parts in zip(
-        before, texts(tree), (["★★☆ · importance", "a.cases(", "a.equals("], [" -> "], ["code: |"])
+        before, texts(tree), (["★★☆ · importance", "a.cases(", "a.equals("], [" -> "], ["- in-floats: |"])
     ):
         added = new.removeprefix(old)
         assert added != new and grade_id in added and all(part in added for part in parts)

@@ -18,6 +18,14 @@ def test_mutant_replaces_once():
             bank.Mutant("ch01-q01", text, "").apply(CELL)
 
 
+def test_a_line_of_an_edit_begins_where_that_of_its_old_text_does():
+    text = "def f(a):\n    for x in a:\n        y = x\n        z = y\n    return a"
+    edit = bank.Mutant("ch01-q01", r"y = x\nz = y", r"if x:\n    z = x")
+    assert edit.apply(text) == "def f(a):\n    for x in a:\n        if x:\n            z = x\n    return a"
+    with pytest.raises(SourceError, match="stands 0 times"):
+        bank.Mutant("ch01-q01", r"z = y\nreturn a", "").apply(text)
+
+
 def test_variant_replaces_the_region():
     text = bank.Variant("ch01-q01", "v", "b = a\nreturn 1 + b\n").apply(CELL)
     assert text == "def f(a):\n    b = a\n    return 1 + b\n\n"
