@@ -202,14 +202,14 @@ def step(name: str) -> Step:
 
 
 def following(path: str, done: Collection[str], last: str = "") -> Step | None:
-    """The next step of a path that is not done: behind the one done last if that is on it, else from its start.
+    """The next step that is not done: behind the one done last, on the path if that is on it; where none was, the path's first.
 
-    Behind a path the course goes on with all; None after that.
+    Who has left the path, or come to its end, goes on through all; None where all is done.
 
     >>> following(ALL, ()).name == steps(ALL)[0], following(ALL, steps(ALL))
     (True, None)
     """
-    for names in (steps(path), steps(ALL)):
+    for names in sorted((steps(path), steps(ALL)), key=lambda names: last not in names):
         begin = names.index(last) + 1 if last in names else 0
         if left := [name for name in (*names[begin:], *names[:begin]) if name not in done]:
             return step(left[0])

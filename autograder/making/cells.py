@@ -1,6 +1,7 @@
 """Notebooks from sources: cells, ids that stay, metadata that never varies."""
 
 import re
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 from autograder.places import SourceError, Tree
 from helpers.check import progress
+from helpers.check.questions import names as question_names
 
 from . import questions
 from .first_cell import setup
@@ -176,22 +178,22 @@ def setup_cell(grade_id: str | None = None) -> NotebookNode:
 
 def translated(path: Path, text: str, links: Links, root: Path) -> list[NotebookNode]:
     """Cells of a source with its markdown in the notebooks' dialect; empty ones are dropped."""
-    cells, target = [], target_of(path, root)
+    cells, target, names = [], target_of(path, root), iter(question_names(text))
     for cell in read(text):
         try:
-            parts = _parts(cell, links, target)
+            parts = _parts(cell, links, target, names)
         except SourceError as error:
             raise SourceError(f"{path.parent.name}/{path.name}: {error}") from error
         cells += [part for part in parts if part.source.strip()]
     return cells
 
 
-def _parts(cell: NotebookNode, links: Links, target: str) -> list[NotebookNode]:
+def _parts(cell: NotebookNode, links: Links, target: str, names: Iterator[str]) -> list[NotebookNode]:
     """What becomes of a cell: markdown that asks something is several."""
     if cell.cell_type != "markdown":
         return [cell]
     if "{ask}" in cell.source:
-        return questions.translated(cell.source, links, target)
+        return questions.translated(cell.source, links, target, names)
     cell.source = translate(cell.source, links, target)
     return [cell]
 

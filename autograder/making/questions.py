@@ -1,6 +1,7 @@
 """The chapters' questions in a notebook: the question, a cell for the guess, a folded one that replies, the answer to unfold."""
 
 import re
+from collections.abc import Iterator
 
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell
@@ -12,8 +13,11 @@ from .links import Links
 from .myst_to_commonmark import options, plain, split_blocks, translate
 
 
-def translated(text: str, links: Links, target: str) -> list[NotebookNode]:
-    """The cells of one of a source's markdown cells: one, or more where it asks."""
+def translated(text: str, links: Links, target: str, names: Iterator[str]) -> list[NotebookNode]:
+    """The cells of one of a source's markdown cells: one, or more where it asks.
+
+    names  of the source's questions that come from here on
+    """
     cells: list[NotebookNode] = []
     part: list[str] = []
     for kind, argument, body in split_blocks(text.split("\n")):
@@ -24,7 +28,7 @@ def translated(text: str, links: Links, target: str) -> list[NotebookNode]:
             except ValueError as error:
                 raise SourceError(str(error)) from error
             part += _asked(question)
-            cells += [_markdown(part, links, target), *_code(question, links, target)]
+            cells += [_markdown(part, links, target), *_code(question, links, target, next(names))]
             part = _answer(question)
         else:
             part += _again(kind, argument, body)
@@ -55,7 +59,7 @@ def _asked(question: Question) -> list[str]:
     return [*lines, ""]
 
 
-def _code(question: Question, links: Links, target: str) -> list[NotebookNode]:
+def _code(question: Question, links: Links, target: str, name: str) -> list[NotebookNode]:
     """The cell for the guess, and the folded one that replies to it."""
     if question.unit is None:
         keys = [repr(letter) for letter in _letters(question)]
@@ -71,6 +75,7 @@ def _code(question: Question, links: Links, target: str) -> list[NotebookNode]:
     # Taken away, so that the next question is not answered by it.
     taken = 'globals().pop("guess", None)'
     begins = "# Replies to your guess: run with Shift+Enter.\nfrom helpers import check\n\n"
+    more += f', name="{name}"'
     reply = f"{begins}check.question({taken}, {{\n{replies}}}, right={right}{more})"
     return [
         new_code_cell(f"guess = None     # {wanted}; then run this cell and the next"),

@@ -149,16 +149,17 @@ def news(work: Work, page: str) -> str:
 
 def page(work: Work, data: bytes) -> None:
     """Write the start page with news and what the learner has passed; one that somebody has edited is kept."""
-    from helpers.check import progress  # a third of a second, at a start only
+    from helpers.check import progress, record  # a third of a second, at a start only
 
     def plain(text: bytes) -> bytes:
-        return progress.with_state(NEWS.sub("", text.decode(errors="replace")), {}).encode()
+        return record.start_page(NEWS.sub("", text.decode(errors="replace")), {}, record.Record()).encode()
 
     here, last = work.copy(START), work.base(START)
     before = here.read_bytes() if here.is_file() else data
     if last.is_file() and plain(before) not in (plain(data), plain(last.read_bytes())):
         work.say(START, f"it was made anew; yours is {work.keep(START, before)}.")
-    shown = progress.with_state(data.decode(), progress.kept(here.parent / progress.NAME))
+    path = here.parent / progress.NAME
+    shown = record.start_page(data.decode(), progress.kept(path), record.read(path))
     shown = re.sub(
         r"\n\n|\Z", lambda m: m[0] + news(work, before.decode(errors="replace")), shown, count=1
     )  # below the title

@@ -26,7 +26,7 @@ def next_step(work: Work, words: list[str]) -> None:
     if words:
         if len(words) > 1 or words[0] not in PATHS:
             raise SourceError(f"There is no path {' '.join(words)!r}: the paths are {', '.join(PATHS)}.")
-        known = record.change(file(work), lambda r: setattr(r, "path", PATHS[words[0]]))
+        known = record.change(file(work), lambda r: r.choose(PATHS[words[0]]))
     else:
         known = record.read(file(work))
     work.said.append(said_next(known))

@@ -6,6 +6,7 @@ A page that has one names its scripts once.  Nothing of the theme matters but it
 
 import re
 from html import escape
+from pathlib import Path
 
 from docutils import nodes
 from docutils.parsers.rst import directives
@@ -13,7 +14,7 @@ from sphinx.addnodes import pending_xref
 from sphinx.errors import ExtensionError
 from sphinx.util.docutils import SphinxDirective
 
-from helpers.check.questions import WITHIN, Question, Reply, number, parse
+from helpers.check.questions import WITHIN, Question, Reply, names, number, parse
 
 FORMULA = re.compile(r"\$[^$]+\$")
 SUBMIT = "<button>Check</button><output></output></fieldset>"
@@ -34,21 +35,26 @@ class Ask(SphinxDirective):
             raise ExtensionError(f"{self.env.docname}: {e}") from None
         serial = self.env.temp_data["ask"] = self.env.temp_data.get("ask", 0) + 1
         box = nodes.container(classes=["ask"])
-        box += self.form(question, serial)
+        if serial == 1:
+            text = Path(self.env.doc2path(self.env.docname)).read_text(encoding="utf-8")
+            self.env.temp_data["ask_names"] = names(text)
+        own = self.env.temp_data["ask_names"]
+        box += self.form(question, serial, own[serial - 1] if serial <= len(own) else "")
         if serial == 1:
             root = "../" * self.env.docname.count("/")
-            names = "typed_number.js", "ask.js"
-            box += html("".join(f'<script defer src="{root}_static/{name}"></script>' for name in names))
+            scripts = "typed_number.js", "ask.js"
+            box += html("".join(f'<script defer src="{root}_static/{name}"></script>' for name in scripts))
         return [box]
 
-    def form(self, question: Question, serial: int) -> list[nodes.Node]:
+    def form(self, question: Question, serial: int, name: str) -> list[nodes.Node]:
         """The question, where to answer, what mistakes are told (hidden), and the answer to unfold."""
         right = question.right
+        known = f'id="ask-{serial}" data-name="{escape(name)}"'
         if question.unit is None:
-            head, fields = f'<form id="ask-{serial}"><fieldset><legend>', self.choices(question, serial)
+            head, fields = f"<form {known}><fieldset><legend>", self.choices(question, serial)
         else:
             data = f'data-right="{number(right.value)!r}" data-within="{question.within:g}" data-unit="{escape(question.unit)}"'
-            head = f'<form id="ask-{serial}" {data}><fieldset><legend>'
+            head = f"<form {known} {data}><fieldset><legend>"
             fields = [html(f'<label>Your answer <input autocomplete="off" size="9"> {escape(question.unit)}</label> ')]
         told = [n for r in question.replies if not r.right for n in self.told(question, r)]
         shown = f"{right.value} {question.unit or ''}".strip()

@@ -29,6 +29,7 @@
       const told = "right" in form.dataset ? typed(form) : chosen(form), out = form.querySelector("output");
       out.innerHTML = told === true ? "Right." : `Not yet: ${told}`;
       form.dataset.state = told === true ? "right" : "wrong";
+      if (form.dataset.name) courseRecord.note(`q:${form.dataset.name}`, told === true ? 1 : 0);
       if (told === true) form.querySelector("details").open = true;
     });
   }

@@ -14,7 +14,7 @@ from itertools import takewhile, zip_longest
 from operator import is_
 from typing import TYPE_CHECKING
 
-from . import progress, raised
+from . import passes, progress, raised, record
 from .compare import as_before, closed, copied, same, shown
 from .drawn_cases import drawn
 from .how_off import Case, how_off
@@ -298,15 +298,23 @@ def report(exercise: str, *answers: "Answer | Program", insight: str = "") -> fl
     part = ", ".join(getattr(a, "name", "") for a in answers)
     begun = any(not m.endswith(("not done yet.", NOT_JUDGED)) for _, ms in results for m in ms)
     tries = tried(exercise, passed, begun, part, earned, points)
-    stands = progress.standing_after(exercise) if passed or begun else ""  # the start page is brought up to date
+    place = record.standing_after(exercise, passed) if passed or begun else None  # the start page is brought up to date
     if passed:
-        paragraphs = [textwrap.fill(line, 96) for line in codecs.decode(insight, "rot13").splitlines()]
-        lines += ["", *paragraphs] if insight else []
-        lines += ["", stands] if stands else []
+        paragraphs = codecs.decode(insight, "rot13").splitlines()
+        if place and notebook() is not None:
+            passes.show(exercise, f"{earned:g} of {points:g} points", paragraphs, place)
+            return points_earned(earned)
+        lines += ["", *(textwrap.fill(line, 96) for line in paragraphs)] if insight else []
+        lines += ["", place.sentence] if place else []
     elif tries >= TRIES:
         lines.append(f"  After three tries you may look: check.solution({exercise!r})")
     # nbgrader's Validate repeats what stands on stderr; there it also means no points, so partial credit stays on stdout.
     print("\n".join(lines), file=sys.stderr if earned == 0 and points else sys.stdout)
+    return points_earned(earned)
+
+
+def points_earned(earned: float) -> float:
+    """Points as nbgrader reads them: whole ones without a dot."""
     return int(earned) if earned == int(earned) else earned
 
 

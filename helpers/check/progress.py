@@ -2,7 +2,7 @@
 
 A check writes it, and only where somebody sits before the notebook: never while work is graded, validated or built.
 Points are kept by exercise and part; what an exercise is worth is always asked of its present page, so that a changed exercise
-is at most not passed any more. The same sentence says where a learner stands after a check, in Validate, from `make check` and on
+is at most not passed any more. The same sentence says where a learner stands after a check, in Validate, from `course check` and on
 the start page: notebooks/README.md lists chapters and exercises, progress.json says what of them is done.
 """
 
@@ -253,17 +253,18 @@ def following(standings: Sequence[Standing]) -> str:
     return next((s.number for s in standings if not s.passed), "")
 
 
-def total(standings: Sequence[Standing], title: str = "") -> str:
+def total(standings: Sequence[Standing], title: str = "", after: str | None = None) -> str:
     """Points, exercises passed, and what is next.
 
     title  of these exercises, if they are not one chapter
+    after  what is next on a path that leads elsewhere than to the next of these
 
     >>> total([Standing("3.1", 3, 3), Standing("3.2", 2, 1, begun=True), Standing("3.3", 4)])
     'Chapter 3: 4 of 9 points, 1 of 3 exercises passed; next: 3.2.'
     """
     title = title or f"Chapter {standings[0].number.split('.')[0]}"
     won, points = sum(min(s.won, s.points) for s in standings), sum(s.points for s in standings)
-    after = following(standings)
+    after = following(standings) if after is None else after
     said = f"{title}: {won:g} of {points:g} points, {sum(s.passed for s in standings)} of {len(standings)} exercises passed"
     return f"{said}; next: {after}." if after else f"{said}."
 
@@ -345,33 +346,7 @@ def with_state(text: str, parts: Parts) -> str:
     return SUM.sub(chapter, text)
 
 
-def refresh(folder: Path) -> None:
-    """Bring a learner's start page up to date with progress.json beside it; OSError if it cannot be written."""
-    page = folder / PAGE
-    if not page.is_file():
-        return
-    text = page.read_text(encoding="utf-8")
-    new = with_state(text, kept(folder / NAME))
-    if new != text:
-        write(page, new)
-
-
 def page_text(path: Path) -> str:
     """The start page that lists a learner's exercises, beside progress.json or of the course; "" where there is none."""
     pages = (path.parent / PAGE, path.parent.parent / "notebooks" / PAGE)
     return next((p.read_text(encoding="utf-8") for p in pages if p.is_file()), "")
-
-
-def standing_after(exercise: str) -> str:
-    """Where the learner stands in the exercise's chapter, for the end of a check; "" where nobody keeps that."""
-    if not attended():
-        return ""
-    path = place()
-    try:
-        refresh(path.parent)
-        text = page_text(path)
-    except OSError as error:
-        say(f"The start page cannot be brought up to date ({error.strerror}).")
-        return ""
-    own = [s for s in standings(text, kept(path)) if s.number.split(".")[0] == exercise.split(".")[0]]
-    return total(own) if own else ""

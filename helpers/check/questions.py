@@ -20,6 +20,8 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
+from . import record
+
 ITEM = re.compile(r"^([=?]) (.+?): (.+)$")
 WITHIN = 0.02
 """A number counts as the answer up to this share of it: nobody has to type four figures."""
@@ -129,11 +131,25 @@ def verdict(given: float, replies: Mapping[float, str], right: float, within: fl
     return False, f"too {'small' if given < right else 'large'}."
 
 
-def question(guess, replies: Mapping, right, unit: str | None = None, within: float = WITHIN) -> None:
-    """Print what a reader's guess is told.
+def names(text: str) -> list[str]:
+    """Names of the questions of a source, in order: the label of the section that each stands in, and which of its questions it is.
+
+    >>> names("(sec-a)=\\n## A\\n:::{ask}\\n:::\\n:::{ask}\\n:::\\n(sec-b)=\\n## B\\n:::{ask}\\n:::")
+    ['sec-a.1', 'sec-a.2', 'sec-b.1']
+    """
+    named, label, count = [], "", 0
+    for m in re.finditer(r"^\(([\w:.-]+)\)=$|^:{3,}\{ask\}", text, re.M):
+        label, count = (m[1], 0) if m[1] else (label, count + 1)
+        named += [f"{label}.{count}"] * (not m[1])
+    return named
+
+
+def question(guess, replies: Mapping, right, unit: str | None = None, within: float = WITHIN, name: str = "") -> None:
+    """Print what a reader's guess is told, and keep it in the reader's record.
 
     guess    a number, or the letter of a choice; None before there is one
     replies  what each answer is told, by its number or letter
+    name     of the question, such as "sec-matmul.1"
 
     >>> question(None, {"a": "It is.", "b": "Look again."}, "a")
     No guess yet: write "a" or "b" after guess =, and run both cells again.
@@ -159,6 +175,7 @@ def question(guess, replies: Mapping, right, unit: str | None = None, within: fl
         print(f"The guess is to be {wanted}{example}; it is {guess!r}.")
     else:
         print("Right:" if found[0] else "Not yet:", found[1])
+        record.note_question(name, found[0])
 
 
 def _wanted(replies: Mapping, unit: str | None) -> str:

@@ -58,6 +58,10 @@ class Record:
             for name, entry in getattr(other, KINDS[kind]).items():
                 own[name] = later(kind, own[name], entry) if name in own else entry
 
+    def choose(self, path: str) -> None:
+        """Take a path, from the first of its steps that is not done."""
+        self.path, self.last = path, ""
+
     def done(self) -> set[str]:
         """Steps of paths that are done."""
         return {*self.sections, *self.passed}
@@ -146,8 +150,8 @@ def of_file(content: dict, page: str) -> Record:
     for standing in progress.standings(page, content["exercises"]):
         if standing.passed:
             own = content["exercises"][standing.number].values()
-            days = [date.fromisoformat(part.get("passed") or part["begun"]) for part in own]
-            record.passed[standing.number] = Entry(day_of(max(days)))
+            days = [part["passed"] for part in own if part.get("passed")] or [part["begun"] for part in own]
+            record.passed[standing.number] = Entry(day_of(date.fromisoformat(max(days))))
     return record
 
 
@@ -200,6 +204,69 @@ def note_question(name: str, right: bool) -> None:
         change(progress.place(), lambda record: record.bring(Record(questions={name: Entry(today(), int(right))})))
 
 
-def note_pass(exercise: str) -> None:
-    """An exercise that has just passed is the step of the path done last."""
-    change(progress.place(), lambda record: setattr(record, "last", exercise))
+GO_ON = re.compile(r"^\*\*Go on: .*\n\n", re.M)
+PATH_LINK = re.compile(r"(?:✓ )?(\[[^\]\n]*\]\(ch\d\d_\w+/\w+\.ipynb#([\w.:-]+)\))")
+
+
+def start_page(text: str, parts: progress.Parts, record: Record) -> str:
+    """A start page, with or without another state, with this one: what has passed, ticks along the paths, a link to what is next."""
+    text = GO_ON.sub("", progress.with_state(text, parts))
+    done = record.done()
+
+    def marked(m: re.Match) -> str:
+        name = re.sub(r"^ex-(\d+)-(\d+)$", r"\1.\2", m[2])
+        return f"✓ {m[1]}" if name in done else m[1]
+
+    text = re.sub(r"^\* .*$", lambda line: PATH_LINK.sub(marked, line[0]), text, flags=re.M)
+    step = record.next() if done else None
+    if step:
+        text = re.sub(
+            r"\n\n|\Z",
+            f"\n\n**Go on: [{step.title}]({step.link})**, {study_time.spent(step.minutes)}.\n\n",
+            text,
+            count=1,
+        )
+    return text
+
+
+def refresh(folder: Path) -> None:
+    """Bring a learner's start page up to date with progress.json beside it; OSError if it cannot be written."""
+    page = folder / progress.PAGE
+    if not page.is_file():
+        return
+    text, path = page.read_text(encoding="utf-8"), folder / progress.NAME
+    new = start_page(text, progress.kept(path), read(path))
+    if new != text:
+        progress.write(page, new)
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a learner stands behind a check: a sentence, how far the chapter is, and what is next on the path."""
+
+    sentence: str
+    passed: int
+    exercises: int
+    next: study_time.Step | None
+
+
+def standing_after(exercise: str, passed: bool) -> Place | None:
+    """Where the learner stands in the exercise's chapter, for the end of a check; None where nobody keeps that."""
+    if not progress.attended():
+        return None
+    path = progress.place()
+    try:
+        text = progress.page_text(path)
+        known = change(path, lambda r: setattr(r, "last", exercise)) if passed and text else read(path)
+        refresh(path.parent)
+    except OSError as error:
+        progress.say(f"The start page cannot be brought up to date ({error.strerror}).")
+        return None
+    own = [s for s in progress.standings(text, progress.kept(path)) if s.number.split(".")[0] == exercise.split(".")[0]]
+    if not own:
+        return None
+    step = known.next()
+    done = sum(s.passed for s in own)
+    return Place(
+        progress.total(own, after=step.title.removeprefix("Exercise ") if step else None), done, len(own), step
+    )

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from helpers import check
-from helpers.check import progress, solutions
+from helpers.check import progress, record, solutions
 from tests.helpers.check.told import answer, double
 from tests.scratch import ROOT
 
@@ -97,7 +97,7 @@ def test_the_check_and_the_start_page_say_where_one_stands(work, capsys):
     assert (
         page.count("| 2 of 6 | 1 of 2 | 1 | 20\u00a0min | [1.2](ch01/exercises.ipynb#ex-1-2) |") == 2
     )  # the chapter, and in all
-    assert progress.with_state(page, {}) == progress.with_state(PAGE, {})
+    assert record.start_page(page, {}, record.Record()) == progress.with_state(PAGE, {})
     assert (work.parent / "notebooks/README.md").read_text(encoding="utf-8") == PAGE
     assert {p.name for p in work.iterdir()} == {"ch01_rooflines", "README.md", "progress.json"}  # nothing half-written
 

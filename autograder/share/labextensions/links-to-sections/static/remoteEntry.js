@@ -1,4 +1,4 @@
-// Links to sections arrive, tabs say their chapter, and nothing is marked as changed that nobody changed.
+// Links to sections arrive, tabs say their chapter, nothing is marked as changed that nobody changed, and what is done has a tick.
 //
 // JupyterLab asks a notebook for a section as soon as its tab is made, when no cell is there yet. So this asks again: until the
 // section stays where it is, since cells above it are drawn later and push it down, or until the reader does something.
@@ -47,10 +47,59 @@
     if (!edited) context.model.dirty = false;
   };
 
+  // What is done has a tick at its heading. A section is read once its end was seen and it was in the middle of the notebook for a fifth
+  // of the time that its words take, as on the site (book/_static/record.js); own_work/record_route.py keeps it.
+  const ticks = document.head.appendChild(document.createElement("style"));
+  const place = (name) => `:is([data-jupyter-id="${name}"], [id="${name}"])`;
+  const done = new Set();
+  let kept = true; // not where a teacher's JupyterLab has no such address
+  const ask = async (app, sections) => {
+    if (!kept) return;
+    const { baseUrl, token } = app.serviceManager.serverSettings;
+    const xsrf = /\b_xsrf=([^;]*)/.exec(document.cookie)?.[1];
+    const headers = { ...(token && { Authorization: `token ${token}` }), ...(xsrf && { "X-XSRFToken": xsrf }) };
+    const post = sections && { method: "POST", body: JSON.stringify({ sections }) };
+    const answer = await fetch(`${baseUrl}course/record`, { headers, ...post }).catch(() => null); // the server was stopped
+    kept = answer?.status !== 404;
+    if (!answer?.ok) return;
+    for (const name of (await answer.json()).done) done.add(name);
+    const heads = [...done].map((name) => `.jp-RenderedMarkdown:has(${place(CSS.escape(name))}) :is(h1, h2, h3)::after`);
+    ticks.textContent = heads.length ? `${heads.join(",\n")} { content: " ✓"; color: #1a7f37; }` : "";
+  };
+
+  const reading = new Map(); // label -> seconds in view, and whether its end was seen
+  const watch = (app) => {
+    const panel = app.shell.currentWidget;
+    if (document.hidden || !/^work\/ch\d+_\w+\/(reading|further_\w+)\.ipynb$/.test(panel?.context?.path ?? "")) return;
+    const view = panel.content.node.getBoundingClientRect();
+    const cells = [...panel.content.node.querySelectorAll(".jp-Cell")];
+    const parts = [];
+    for (const cell of cells) {
+      const label = cell.querySelector('[data-jupyter-id^="sec-"], [data-jupyter-id^="ch-"], [id^="sec-"], [id^="ch-"]');
+      if (label) parts.push({ name: label.dataset.jupyterId || label.id, top: cell.getBoundingClientRect().top, words: 0 });
+      if (parts.length) parts.at(-1).words += (cell.querySelector(".jp-RenderedMarkdown")?.textContent ?? "").split(/\s+/).length;
+    }
+    const here = parts.findLastIndex(({ top }) => top < (view.top + view.bottom) / 2);
+    if (here < 0 || done.has(parts[here].name)) return;
+    const { name, words } = parts[here];
+    const state = reading.get(name) ?? { seconds: 0, end: false };
+    const end = parts[here + 1]?.top ?? cells.at(-1).getBoundingClientRect().bottom;
+    state.seconds += 1;
+    state.end ||= end < view.bottom;
+    reading.set(name, state);
+    if (state.end && state.seconds >= Math.max(5, (words / 125) * 60 / 5)) ask(app, [name]);
+  };
+
+  // `course` opens a notebook with ?section=…, which JupyterLab's own addresses do not know.
+  const wanted = new URLSearchParams(location.search).get("section");
+
   const seen = new WeakSet();
+  let opened = !wanted;
   const meet = (widget) => {
     if (!widget.context?.path.endsWith(".ipynb") || seen.has(widget)) return;
     seen.add(widget);
+    if (!opened) lead(widget, `#${wanted}`);
+    opened = true;
     name(widget);
     settle(widget);
   };
@@ -59,6 +108,9 @@
     id: "links-to-sections:plugin",
     autoStart: true,
     activate: (app) => {
+      ask(app);
+      setInterval(() => watch(app), 1000);
+      setInterval(() => document.hidden || ask(app), 5000); // a check that passes writes it from a kernel
       app.shell.layoutModified.connect(() => [...app.shell.widgets("main")].forEach(meet));
       app.commands.commandExecuted.connect(async (_, { id, args, result }) => {
         if (id !== "rendermime:handle-local-link" || !args.id || !args.path.endsWith(".ipynb")) return;

@@ -1,0 +1,108 @@
+// What a reader has read and answered, kept in this browser and carried to the laptop and back as one line of text, which
+// helpers/check/record.py writes and reads alike (a test holds the two together). Nothing of it leaves the page by itself.
+const courseRecord = (() => {
+  const KEY = "r2r", WORD = /^([sqer]):([\w.:-]{1,80})=(\d{1,5})([+-]|@\d)?$/;
+  const FITS = { s: /^$/, q: /^[+-]$/, e: /^$/, r: /^@\d$/ };
+  let unkept = ""; // where a browser keeps nothing, the page does
+  const stored = () => { try { return localStorage.getItem(KEY) ?? unkept; } catch { return unkept; } };
+  const store = text => { unkept = text; try { localStorage.setItem(KEY, text); } catch { /* full, or forbidden */ } };
+
+  const today = (now = new Date()) =>
+    Math.max(0, Math.round((Date.UTC(now.getFullYear(), now.getMonth(), now.getDate()) - Date.UTC(2026, 0, 1)) / 864e5));
+  // [day, state] of one name: the first day of a reading or a pass, the last of an answer or a review, of one day the lower step.
+  const later = (kind, [day, state], [other, its]) => {
+    if (kind === "s" || kind === "e") return [Math.min(day, other), 0];
+    if (kind === "q") return [Math.max(day, other), Math.max(state, its)];
+    return day > other || (day === other && state <= its) ? [day, state] : [other, its];
+  };
+  const put = (record, name, entry) => record.set(name, record.has(name) ? later(name[0], record.get(name), entry) : entry);
+
+  const parse = line => {
+    const [head, count, ...words] = line.trim().split(/\s+/), record = new Map();
+    if (head !== "r2r1" || !/^\d+$/.test(count ?? "")) throw Error('This is no line of the course: it begins with "r2r1" and a number.');
+    if (words.length !== +count) throw Error(`The line is cut short: it says that it has ${+count} words, and ${words.length} ${words.length === 1 ? "is" : "are"} here. Copy all of it.`);
+    for (const text of words) {
+      const [, kind, name, day, end = ""] = WORD.exec(text) ?? [];
+      if (!kind || !FITS[kind].test(end)) throw Error(`The line has a word that says nothing: '${text.slice(0, 40)}'. Copy it again.`);
+      put(record, `${kind}:${name}`, [+day, kind === "r" ? +end[1] : +(end === "+")]);
+    }
+    return record;
+  };
+  const ends = { s: () => "", e: () => "", q: state => "-+"[state], r: state => `@${state}` };
+  const line = record => {
+    const words = [...record].map(([name, [day, state]]) => `${name}=${day}${ends[name[0]](state)}`).sort();
+    return ["r2r1", words.length, ...words].join(" ");
+  };
+  const read = () => { try { return parse(stored()); } catch { return new Map(); } };
+  // Read again before each change: another page may have written meanwhile.
+  const bring = other => {
+    const record = read(), before = new Set(line(record).split(" ").slice(2));
+    for (const [name, entry] of other) put(record, name, entry);
+    store(line(record));
+    globalThis.dispatchEvent?.(new Event("course-record"));
+    return line(record).split(" ").slice(2).filter(word => !before.has(word)).length;
+  };
+  return { today, parse, line, read, bring, note: (name, state = 0, day = today()) => bring(new Map([[name, [day, state]]])) };
+})();
+
+if (globalThis.document) addEventListener("DOMContentLoaded", () => {
+  const labels = [...document.querySelectorAll('.bd-article [id^="sec-"], .bd-article [id^="ch-"]')].map(place => {
+    const section = place.closest("section");
+    return { name: place.id, section, heading: section?.querySelector("h1, h2, h3, h4") };
+  }).filter(({ section, heading }) => section && heading);
+  const done = record => name => record.has(`s:${name}`) || record.has(`e:${/^ex-\d+-\d+$/.test(name) ? name.slice(3).replace("-", ".") : name}`);
+
+  // Ticks at headings of what is done, and at links to it in lists of paths; there, too, where the path goes on.
+  const tick = (element, is, first) => {
+    const there = element.querySelector(":scope > .done");
+    if (!is || there) return is || there?.remove();
+    const mark = Object.assign(document.createElement("span"), { className: "done", textContent: first ? "✓ " : " ✓", title: "done" });
+    element[first ? "prepend" : "append"](mark);
+  };
+  const paths = document.getElementById("sec-paths")?.closest("section");
+  const steps = [...(paths?.querySelectorAll("li a[href*='#']") ?? [])];
+  const stepName = a => a.hash.slice(1);
+  const show = () => {
+    const is = done(courseRecord.read());
+    for (const { name, heading } of labels) tick(heading, is(name), false);
+    for (const heading of document.querySelectorAll(".bd-article h3")) {
+      const number = /^Exercise (\d+\.\d+) /.exec(heading.textContent)?.[1];
+      if (number) tick(heading, is(number), false);
+    }
+    for (const a of steps) tick(a, is(stepName(a)), true);
+    const last = steps.findLastIndex(a => is(stepName(a)));
+    document.querySelector(".go-on")?.remove();
+    if (last < 0) return;
+    const next = [...steps.slice(last + 1), ...steps].find(a => !is(stepName(a)));
+    const box = Object.assign(document.createElement("p"), { className: "go-on" });
+    const read = new Set(steps.map(stepName).filter(is)).size, all = new Set(steps.map(stepName)).size;
+    box.textContent = next ? "Go on: " : "All of these paths is done. ";
+    if (next) box.append(Object.assign(next.cloneNode(true), { className: "reference internal" }));
+    box.append(` (${read} of ${all} steps of the paths below)`);
+    document.querySelector(".doors")?.before(box);
+  };
+  show();
+  addEventListener("course-record", show);
+  addEventListener("storage", ({ key }) => key === "r2r" && show());
+
+  // A section is read once its end was seen and it was in the middle of the screen for a fifth of the time that its words take.
+  const words = ({ section }) => section.textContent.split(/\s+/).length
+    - [...section.querySelectorAll(":scope > section")].filter(s => labels.some(l => l.section === s)).reduce((n, s) => n + s.textContent.split(/\s+/).length, 0);
+  const seen = new Map();
+  if (labels.length) setInterval(() => {
+    if (document.hidden) return;
+    const tops = labels.map(({ heading }) => heading.getBoundingClientRect().top);
+    const here = tops.findLastIndex(top => top < innerHeight / 2), label = labels[here];
+    if (!label || courseRecord.read().has(`s:${label.name}`)) return;
+    const state = seen.get(label) ?? { seconds: 0, needs: Math.max(5, (words(label) / 125 * 60) / 5), end: false };
+    const end = tops[here + 1] ?? label.section.getBoundingClientRect().bottom;
+    state.seconds++;
+    state.end ||= end < innerHeight;
+    seen.set(label, state);
+    if (state.end && state.seconds >= state.needs) courseRecord.note(`s:${label.name}`);
+  }, 1000);
+
+  // Questions of the text remember that they were answered (ask.js says so when they are).
+  for (const form of document.querySelectorAll(".ask form[data-name]"))
+    if (courseRecord.read().get(`q:${form.dataset.name}`)?.[1]) form.querySelector("output").textContent = "You have answered this one right.";
+});
