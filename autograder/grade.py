@@ -3,7 +3,7 @@
 Answers run in sandboxes, checks apart from them; a submission that breaks stops no other.
 Stop it at any moment and start it again: it goes on where it was, and scores given by hand stay.
 
-COURSE_SEED     fixes the shapes that checks draw, the same for the class (default 0)
+COURSE_SEED     what checks draw from where there is no secret (default 0)
 COURSE_SECRET   hidden values are drawn from it, 32 characters or more (default: a private file of yours, made on first use)
 COURSE_DB_URL   the gradebook (default: SQLite in autograder/)
 COURSE_WORKERS  how many at a time, or "dask", or a Dask scheduler as tcp://host:port

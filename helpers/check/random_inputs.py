@@ -1,10 +1,10 @@
-"""Random inputs for checks, the same for everybody who has the same COURSE_SEED.
+"""Random inputs for checks, without a secret the same for everybody who has the same COURSE_SEED.
 
 When a class is graded, COURSE_VALUES holds two seeds made from a secret: the class's and, after a hyphen, the submission's own.
 Values are drawn from both together. Where parts of an answer have points of their own, a mistake that some draws miss would cost
 one learner a part's points, and another none: there the class's seed draws the cases, small whole numbers and choices with
 them, and the submission's own moves each large number by up to `NEAR` of it, so that no two submissions are asked the same.
-Shapes come from COURSE_SEED, so that what is compiled for one submission serves the next.
+Shapes are drawn by their names alone: no seed decides what a mistake meets, and what is compiled for one submission serves the next.
 """
 
 import math
@@ -98,7 +98,7 @@ def inputs(
 ) -> Iterator[dict]:
     """n settings of the draws, fixed by the name and by COURSE_SEED (default 0), or by seeds made from a secret.
 
-    shapes  they are sizes of arrays, the same for a whole class
+    shapes  they are sizes of arrays, the same for everybody
     parts   parts of the answer have points of their own: near the class's, and each submission's own
     alike   what a setting's values must leave as the class's have it, with parts: the side of each edge that they are on
     once    (key, a function) -> what that gives, which is one for a class
@@ -108,7 +108,7 @@ def inputs(
         if parts:
             yield _beside(draws, at, alike, once)
         else:
-            chosen = os.environ.get("COURSE_SEED", "0") if shapes else seed()
+            chosen = "0" if shapes else seed()
             yield {k: d(random.Random(f"{chosen}/{at[k]}")) for k, d in draws.items()}
 
 

@@ -361,14 +361,14 @@ def test_results_that_are_no_whole_numbers_have_a_tolerance():
         assert told(a)[0] == earned
 
 
-def test_the_first_case_is_of_the_smallest_sizes(monkeypatch):
+def test_sizes_are_the_smallest_and_others_whatever_the_seed(monkeypatch):
     shapes = []
     for seed in ("0", "7"):
         monkeypatch.setenv("COURSE_SEED", seed)
         a = mlp(gather_scatter)
         a.equals(lambda *arrays: (shapes.append([x.shape for x in arrays]), dense(*arrays))[1], n=2, **SMALL)
         assert told(a) == (4, "")
-    assert shapes.count([(8, 8), (8, 8), (8, 8)]) >= 2 and len(set(map(str, shapes))) == 3
+    assert shapes.count([(8, 8), (8, 8), (8, 8)]) >= 2 and len(set(map(str, shapes))) == 2
 
 
 @pytest.mark.parametrize("dtype", ["bf16", "f32", "f16", "int8", "int32"])
