@@ -1,105 +1,95 @@
 """An instructor's own edition of the course: `python -m autograder.edition edition.yml --into FOLDER`.
 
-A full tree, with its own title, dates, seed and choice of exercises, from which `make book`, `make release` and `make lab` work.
+FOLDER           a full tree with its own title, chapters, exercises, points, dates and seed, for whoever teaches
+FOLDER-students  the same without what answers can be read from, to hand out
+
+Made again into the same folder, an edition takes the course as it is now, and keeps what belongs to the class.
 """
 
 import argparse
 import datetime
-import json
-import os
-import re
-import shutil
-import subprocess
 import sys
-import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import yaml
 
-from autograder.making.edition_text import blocks, cut, headed, needs, opened, unlinked
-from autograder.making.further_down import further
-from autograder.making.links import TITLE
-from autograder.making.start_page import escaped
+from autograder.making import edition_extras, edition_tree
+from autograder.making.edition_text import by_hand, needs
 from helpers.check import progress
 
-from .making import edition_extras
-from .places import ROOT, SourceError, Tree
-from .release import write
+from .places import SourceError, Tree, topic_of
 
-KEYS = ("title", "author", "seed", "leave-out", "add", "dates", "worked-solutions")
-FILES = (
-    ".gitignore",
-    ".gitattributes",
-    "LICENSE",
-    "Makefile",
-    "_config.yml",
-    "_toc.yml",
-    "pyproject.toml",
-    "requirements.in",
-    "requirements.txt",
-)
-FOLDERS = (".binder", ".devcontainer", "autograder", "book", "helpers", "solutions")
-MADE = {
-    "source",
-    "release",
-    "submitted",
-    "autograded",
-    "feedback",
-    "exchange",
-    "cache",
-    "gradescope",
-    ".grading",
-    "collected",
-}
-RELEASE = """\
-import sys
-from pathlib import Path
-
-from autograder.places import SourceError, Tree
-from autograder.release import release
-
-try:
-    release(Tree(), Path(sys.argv[1]), database=False)
-except SourceError as error:
-    sys.exit(str(error))
-"""
-MARK = ".edition.yml"
-"""Where an edition keeps what it was made from."""
+LINES = ("title", "author", "class", "term", "course_id")
+KEYS = (*LINES, "seed", "chapters", "keep", "leave-out", "points", "add", "dates", "solutions")
+SOLUTIONS = ("never", "after-due", "always")
+Dates = dict[str, tuple[datetime.date, datetime.date]]
 
 
 @dataclass(frozen=True)
 class Edition:
-    """What an instructor chose; `dates` maps a topic to its (release, due), `more` a topic to own exercises."""
+    """What an instructor chose; an empty `chapters` means all.
+
+    dates      topic -> (release, due)
+    points     exercise -> points
+    more       topic -> source of own exercises
+    solutions  when students get our answers
+    """
 
     title: str = "Rooflines to Racks"
     author: str = "The authors of Rooflines to Racks"
+    class_: str = ""
+    term: str = ""
+    course_id: str = "rooflines"
     seed: str = "0"
+    chapters: tuple[str, ...] = ()
     left_out: tuple[str, ...] = ()
-    dates: dict[str, tuple[datetime.date, datetime.date]] = field(default_factory=dict)
+    points: dict[str, float] = field(default_factory=dict)
+    dates: Dates = field(default_factory=dict)
     more: dict[str, str] = field(default_factory=dict)
-    worked: bool = False
+    solutions: str = "never"
 
     def due(self, topic: str) -> str | None:
         """The day by which a chapter's exercises are handed in, as readers see it."""
         return self.dates[topic][1].isoformat() if topic in self.dates else None
 
+    def is_open(self, topic: str, today: datetime.date) -> bool:
+        """Whether students may see our answers to a chapter's exercises on this day."""
+        past = topic in self.dates and self.dates[topic][1] < today
+        return self.solutions == "always" or self.solutions == "after-due" and past
+
+    def said(self) -> dict:
+        """What was chosen, for the file that an edition keeps of it."""
+        dates = {topic: {"release": first, "due": last} for topic, (first, last) in self.dates.items()}
+        return {"title": self.title, "author": self.author, "class": self.class_, "term": self.term, "course_id": self.course_id,
+                "seed": int(self.seed), "chapters": list(self.chapters), "leave-out": list(self.left_out), "points": self.points,
+                "added": sorted(self.more), "dates": dates, "solutions": self.solutions}  # fmt: skip
+
 
 def read(text: str, tree: Tree, beside: Path = Path()) -> Edition:
     """The edition that a file in the folder `beside` describes; SourceError, one sentence, at the first thing that is wrong."""
     said = _loaded(text)
-    names = {key: _line(key, said[key]) for key in ("title", "author") if key in said}
-    if "<" in names.get("title", ""):
-        raise SourceError('"title" is plain text, without "<": the pages would take it for HTML.')
+    names = {key: _line(key, said[key]) for key in LINES if key in said}
+    names["class_"] = names.pop("class", "")
+    if not names.get("course_id", "a").replace("-", "").replace("_", "").isalnum():
+        raise SourceError(f'"course_id" has letters, digits, - and _, not {names["course_id"]!r}.')
     seed = said.get("seed", 0)
     if type(seed) is not int or seed < 0:
         raise SourceError(f'"seed" is a whole number from 0 on, not {seed!r}.')
-    if type(worked := said.get("worked-solutions", False)) is not bool:
-        raise SourceError(f'"worked-solutions" is true or false, not {worked!r}.')
+    if (solutions := said.get("solutions", "never")) not in SOLUTIONS:
+        raise SourceError(f'"solutions" is {", ".join(SOLUTIONS[:-1])} or {SOLUTIONS[-1]}, not {solutions!r}.')
+    chapters = _chapters(said.get("chapters", []), tree)
     more = edition_extras.own(beside / _line("add", said["add"]), tree) if "add" in said else {}
-    left_out, dates = _left_out(said.get("leave-out", []), tree), _dates(said.get("dates", {}), tree)
-    _fit(left_out, dates, more, tree)
-    return Edition(**names, seed=str(seed), left_out=left_out, dates=dates, more=more, worked=worked)
+    left_out = _left_out(said, tree, chapters)
+    dates = _dates(said.get("dates", {}), [p.stem for p in tree.exercises if not chapters or p.stem in chapters])
+    points = _points(said.get("points", {}), tree, left_out)
+    _fit(chapters, left_out, dates, more, tree)
+    if solutions == "after-due" and not dates:
+        raise SourceError('"solutions: after-due" waits for days in "dates", and there are none.')
+    return Edition(
+        **names, seed=str(seed), chapters=chapters, left_out=left_out, points=points, dates=dates, more=more,
+        solutions=solutions,
+    )  # fmt: skip
 
 
 def _loaded(text: str) -> dict:
@@ -115,61 +105,58 @@ def _loaded(text: str) -> dict:
         raise SourceError(f"The edition is not YAML: {str(error).splitlines()[0]}.") from error
     if not isinstance(said, dict):
         raise SourceError(f"An edition is a list of keys with values, such as {', '.join(KEYS)}.")
-    for key in said:
-        if key not in KEYS:
-            raise SourceError(f'An edition has no key "{key}": there are {", ".join(KEYS)}.')
+    if unknown := [str(key) for key in said if key not in KEYS]:
+        raise SourceError(f"An edition has no key {', '.join(unknown)}: there are {', '.join(KEYS)}.")
     return said
-
-
-def _fit(left_out: tuple[str, ...], dates: dict, more: dict[str, str], tree: Tree) -> None:
-    """What is added and dated goes with what is left out."""
-    for topic, own in more.items():
-        for number, wanted in needs(own).items():
-            for gone in sorted(wanted & set(left_out), key=_order):
-                raise SourceError(f"Your exercise {number} in {topic}.md needs {gone}, which is left out: keep {gone}.")
-    for path in tree.exercises:
-        if (
-            path.stem in dates
-            and path.stem not in more
-            and set(needs(path.read_text(encoding="utf-8"))) <= set(left_out)
-        ):
-            raise SourceError(f'"dates" names {path.stem}, all of whose exercises are left out: take its dates away.')
 
 
 def _line(key: str, value: object) -> str:
     if not isinstance(value, str) or not value.strip() or "\n" in value.strip():
         raise SourceError(f'"{key}" is one line of text, not {value!r}.')
+    if "<" in value:
+        raise SourceError(f'"{key}" is plain text, without "<": the pages would take it for HTML.')
     return value.strip()
 
 
-def _left_out(said: object, tree: Tree) -> tuple[str, ...]:
-    """Exercises to leave out, by number or by chapter: none that a remaining one needs, and not all."""
-    if not isinstance(said, list) or not all(isinstance(n, str) for n in said):
-        raise SourceError(
-            '"leave-out" is a list of exercises or chapters in quotation marks, such as ["2.7", "ch04_training"].'
-        )
-    of = {path.stem: needs(path.read_text(encoding="utf-8")) for path in tree.exercises}
-    needed = {number: wanted for chapter in of.values() for number, wanted in chapter.items()}
-    said = [name for name in said if name not in progress.REPLACED_BY]  # an edition.yml may be older
-    for name in said:
-        if name not in needed and name not in of:
-            there = of.get(next((t for t in of if t.startswith(f"ch0{name.partition('.')[0]}_")), ""), {})
-            known = (
-                f"its chapter has {next(iter(there))} to {list(there)[-1]}"
-                if there
-                else f"chapters are {', '.join(of)}"
-            )
-            raise SourceError(f'There is no exercise "{name}" to leave out: {known}.')
-    gone = {number for name in said for number in of.get(name, [name])}
-    for number in sorted(gone, key=_order):
-        users: set[str] = set()
-        while more := {n for n, wanted in needed.items() if wanted & {number, *users}} - gone - users:
-            users |= more  # and those that need these
-        if users:
+def _chapters(said: object, tree: Tree) -> tuple[str, ...]:
+    """Topics in the edition's order, given by name or by number."""
+    known = [path.stem for path in tree.chapters]
+    if not isinstance(said, list):
+        raise SourceError('"chapters" is a list in the order of your term, such as [2, 5, 7].')
+    found = []
+    for one in said:
+        topic = next((t for t in known if one == t or (type(one) is int and int(t[2:4]) == one)), None)
+        if topic is None or topic in found:
             raise SourceError(
-                f"Exercise {number} is needed by {', '.join(sorted(users, key=_order))}: leave these out as well, or keep {number}."
+                f'"chapters" has {one!r}, which is no chapter or stands twice: there are {", ".join(known)}.'
             )
-    if gone and gone == set(needed):
+        found.append(topic)
+    return tuple(found)
+
+
+def _left_out(said: dict, tree: Tree, chapters: tuple[str, ...]) -> tuple[str, ...]:
+    """Exercises that are left out: those named by "leave-out" or not named by "keep", and those of chapters that are not there."""
+    if "keep" in said and "leave-out" in said:
+        raise SourceError('"keep" and "leave-out" say the same in two ways: use one of them.')
+    key = "keep" if "keep" in said else "leave-out"
+    names = said.get(key, [])
+    if not isinstance(names, list) or not all(isinstance(n, str) for n in names):
+        raise SourceError(
+            f'"{key}" is a list of exercises or chapters in quotation marks, such as ["2.7", "ch04_training"].'
+        )
+    of = {path.stem: list(needs(path.read_text(encoding="utf-8"))) for path in tree.exercises}
+    every = {number for numbers in of.values() for number in numbers}
+    names = [progress.REPLACED_BY.get(n, n) if key == "keep" else n for n in names]  # an edition.yml may be older
+    names = [n for n in names if n not in progress.REPLACED_BY]
+    for name in names:
+        if name not in every and name not in of:
+            there = of.get(next((t for t in of if t.startswith(f"ch0{name.partition('.')[0]}_")), ""), [])
+            known = f"its chapter has {there[0]} to {there[-1]}" if there else f"chapters are {', '.join(of)}"
+            raise SourceError(f'There is no exercise "{name}" in "{key}": {known}.')
+    listed = {number for name in names for number in of.get(name, [name])}
+    gone = every - listed if key == "keep" else listed
+    gone |= {number for topic in of if chapters and topic not in chapters for number in of[topic]}
+    if gone == every:
         raise SourceError("The edition would have no exercise left: keep one of them.")
     return tuple(sorted(gone, key=_order))
 
@@ -178,8 +165,24 @@ def _order(number: str) -> tuple[int, ...]:
     return tuple(map(int, number.split(".")))
 
 
-def _dates(said: object, tree: Tree) -> dict[str, tuple[datetime.date, datetime.date]]:
-    topics = [path.stem for path in tree.exercises]
+def _points(said: object, tree: Tree, left_out: tuple[str, ...]) -> dict[str, float]:
+    """Points of exercises that are worth something else here; parts of an answer keep their shares, in quarters of a point."""
+    if not isinstance(said, dict) or not all(type(n) in (int, float) and n > 0 for n in said.values()):
+        raise SourceError('"points" gives exercises their points, such as {"4.1": 2, "4.2": 1.5}.')
+    texts = [path.read_text(encoding="utf-8") for path in tree.exercises]
+    there = {number for text in texts for number in needs(text)} - set(left_out)
+    written = {number for text in texts for number in by_hand(text)}
+    for number in said:
+        if number not in there:
+            raise SourceError(f'"points" names {number!r}, which is no exercise of this edition.')
+        if number in written:
+            raise SourceError(
+                f"A person grades exercise {number} after a rubric that has points: they stay as they are."
+            )
+    return {number: float(n) for number, n in said.items()}
+
+
+def _dates(said: object, topics: list[str]) -> Dates:
     if not isinstance(said, dict):
         raise SourceError(
             '"dates" gives each chapter its days, such as ch02_sharding: {release: 2027-03-01, due: 2027-03-15}.'
@@ -199,166 +202,25 @@ def _dates(said: object, tree: Tree) -> dict[str, tuple[datetime.date, datetime.
     return found
 
 
-def make(edition: Edition, into: Path, root: Path = ROOT) -> None:
-    """Write the edition's tree, its notebooks included; nothing of `root` is changed.
-
-    SourceError if `root` is an edition itself, or `into` is not empty or lies within `root`.
-    """
-    into = into.resolve()
-    if (root / MARK).exists():
-        raise SourceError("This is an edition already: make another one from the course itself.")
-    if into.is_relative_to(root.resolve()):
-        raise SourceError(f"{into} lies in the course's own folder: name one outside of it.")
-    if into.exists() and (not into.is_dir() or any(into.iterdir())):
-        raise SourceError(f"{into} is not an empty folder: name one that is, or a new one.")
-    with tempfile.TemporaryDirectory() as folder:  # a refusal half-way leaves nothing behind
-        made = Path(folder).resolve() / "edition"
-        made.mkdir()
-        _copy(root, made)
-        _choose(edition, made)
-        _released(made)
-        edition_extras.judged(edition.more, Tree(made))
-        shutil.copytree(made, into, dirs_exist_ok=True)
-
-
-def _released(made: Path) -> None:
-    """The edition's notebooks, by its own program: the prose counts the exercises and minutes of the folder it lies in."""
-    env = {**os.environ, "PYTHONPATH": str(made)}
-    program = [sys.executable, "-c", RELEASE, str(made.parent / "course")]
-    done = subprocess.run(program, cwd=made, env=env, capture_output=True, text=True)
-    if done.returncode:
-        raise SourceError(done.stderr.strip().split("\n")[-1])  # a sentence, or the end of a traceback
-
-
-def _copy(root: Path, made: Path) -> None:
-    def ignored(folder: str, names: list[str]) -> set[str]:
-        own = (
-            {n for n in names if n in MADE or n.startswith("gradebook.db")}
-            if Path(folder) == root / "autograder"
-            else set()
-        )
-        return own | {n for n in names if n in ("__pycache__", ".ipynb_checkpoints", "_build", ".nbgrader.log")}
-
-    for name in FILES:
-        shutil.copy(root / name, made / name)
-    for name in FOLDERS:
-        shutil.copytree(root / name, made / name, ignore=ignored)
-
-
-def _choose(edition: Edition, made: Path) -> None:
-    """Title, author, seed, dates and exercises, in a fresh copy."""
-    tree = Tree(made)
-    _cut(edition, tree)
-    _add(edition, tree)
-    _name(edition, tree)
-    for path in (made / "autograder/samples").glob("*/ch*.yaml"):  # sample answers, which make demo grades
-        _drop_samples(path, edition.left_out)
-    table = made / "book/data/methods.json"
-    methods = json.loads(table.read_text(encoding="utf-8"))
-    for row in methods["methods"]:
-        row["exercises"] = [n for n in row["exercises"] if n not in edition.left_out]
-    table.write_text(json.dumps(methods, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    chosen = {"title": edition.title, "author": edition.author, "seed": int(edition.seed), "leave-out": list(edition.left_out),
-              "dates": {t: {"release": a, "due": b} for t, (a, b) in edition.dates.items()}, "added": sorted(edition.more),
-              "worked-solutions": edition.worked}  # fmt: skip
-    (made / MARK).write_text(yaml.safe_dump(chosen, allow_unicode=True, sort_keys=False), encoding="utf-8")
-
-
-def _cut(edition: Edition, tree: Tree) -> None:
-    """Exercises go, and with them what the text says of them."""
-    for path in sorted([*tree.readings, *tree.exercises, *tree.pages]):
-        text, name = path.read_text(encoding="utf-8"), f"{path.parent.name}/{path.name}"
-        text = unlinked(text, edition.left_out) if path in tree.pages else cut(text, edition.left_out, name)
-        write(path, text)
-
-
-def _add(edition: Edition, tree: Tree) -> None:
-    """Own exercises behind a chapter's, what each chapter says of its exercises, and pages of worked solutions."""
+def _fit(chapters: tuple[str, ...], left_out: tuple[str, ...], dates: Dates, more: dict[str, str], tree: Tree) -> None:
+    """What is added and dated goes with what is there."""
+    for topic in more:
+        if chapters and topic not in chapters:
+            raise SourceError(f'You add exercises to {topic}, which is not in "chapters".')
     for path in tree.exercises:
-        text, due = path.read_text(encoding="utf-8"), edition.due(path.stem)
-        if path.stem in edition.more:
-            text = edition_extras.added(text, edition.more[path.stem])
-        if not any(number for number, _ in blocks(text)):
-            _forget(path, tree)
-            continue
-        write(path, headed(text, due))
-        chapter = tree.root / "book" / path.name
-        write(chapter, opened(chapter.read_text(encoding="utf-8"), text, due))
-        if edition.worked:
-            title = TITLE.search(chapter.read_text(encoding="utf-8"))[1].strip()
-            write(tree.root / "worked" / path.name, edition_extras.worked(blocks(text), title))
-            entry = f"          - file: notebooks/{path.stem}/exercises"
-            _replace(tree.root / "_toc.yml", f"^{entry}$", f"{entry}\n          - file: worked/{path.stem}")
-    for path in [*tree.readings, *tree.exercises, *tree.pages]:
-        for number in edition.left_out:
-            text = path.read_text(encoding="utf-8")
-            if m := re.search(rf"\bex-{number.replace('.', '-')}\b", text):
-                line = text.count("\n", 0, m.start()) + 1
-                raise SourceError(
-                    f"{path.name}, line {line} in the edition, points to exercise {number} in a way that cannot be cut: "
-                    f"keep {number}."
-                )
+        gone = set(needs(path.read_text(encoding="utf-8"))) <= set(left_out)
+        if path.stem in dates and path.stem not in more and gone:
+            raise SourceError(f'"dates" names {path.stem}, all of whose exercises are left out: take its dates away.')
 
 
-def _forget(path: Path, tree: Tree) -> None:
-    """A chapter that has no exercise left: neither a notebook nor a page of exercises."""
-    topic, root = path.stem, tree.root
-    path.unlink()
-    shutil.rmtree(root / "notebooks" / topic, ignore_errors=True)
-    chapter = root / "book" / path.name
-    write(chapter, opened(chapter.read_text(encoding="utf-8"), None, None))
-    left = "        sections:\n" if further(chapter) else ""
-    _replace(root / "_toc.yml", rf"^        sections:\n +- file: notebooks/{topic}/exercises\n", left)
-    link = rf"\{{doc\}}`[^`<]*<\.\./notebooks/{topic}/exercises>`"
-    intro = (root / "book/intro.md").read_text(encoding="utf-8")
-    write(root / "book/intro.md", re.sub(rf" and {link}", "", re.sub(rf"\| {link} \|", "| |", intro)))
-    if left := tree.exercises:
-        _replace(root / "Makefile", r"^ASSIGNMENT \?= .*$", f"ASSIGNMENT ?= {left[0].stem}")
-
-
-def _name(edition: Edition, tree: Tree) -> None:
-    """The edition's own title, author, seed and dates, where the course's stand."""
-    made, title = tree.root, json.dumps(edition.title, ensure_ascii=False)
-    _replace(made / "_config.yml", r"^title: .*$", f"title: {title}")
-    _replace(made / "_config.yml", r"^author: .*$", f"author: {json.dumps(edition.author, ensure_ascii=False)}")
-    _replace(made / ".devcontainer/devcontainer.json", r'"name": .*,$', f'"name": {title},')
-    _replace(made / "book/intro.md", r"^# .*$", f"# {escaped(edition.title)}")
-    _replace(
-        made / "Makefile",
-        r"^export JUPYTER_CONFIG_PATH",
-        f"export COURSE_SEED ?= {edition.seed}\nexport JUPYTER_CONFIG_PATH",
-    )
-    if edition.dates:
-        rows = "".join(
-            f"| {{doc}}`exercises {int(topic[2:4])} <../notebooks/{topic}/exercises>` | {first} | {due} |\n"
-            for topic, (first, due) in sorted(edition.dates.items())
-        )
-        _replace(
-            made / "book/intro.md",
-            r"^## Predict",
-            f"## Dates\n\n| exercises | released | due |\n|---|---|---|\n{rows}\n## Predict",
-        )
-    out = f"Exercises left out: {', '.join(edition.left_out)}.\n" if edition.left_out else ""
-    (made / "README.md").write_text(
-        f"# {escaped(edition.title)}\n\nAn edition of Rooflines to Racks, made by `python -m autograder.edition`, without its tests.\n"
-        f"{out}`make lab`, `make book` and `make release` work here; {MARK} says what was chosen.\n"
-        "Before you publish it, let `repository` in `_config.yml` name the place where this folder is, and run `make release`:\n"
-        "the site's buttons for Colab and Binder, and each notebook's first cell, look there.\n", encoding="utf-8")  # fmt: skip
-
-
-def _drop_samples(path: Path, left_out: tuple[str, ...]) -> None:
-    gone = tuple("ch{:02d}-q{:02d}".format(*map(int, n.split("."))) for n in left_out)
-    samples = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
-    kept = {k: v for k, v in samples.items() if not k.startswith(gone)}
-    if len(kept) < len(samples):
-        path.write_text(yaml.safe_dump(kept, allow_unicode=True, sort_keys=False), encoding="utf-8", newline="\n")
-
-
-def _replace(path: Path, pattern: str, by: str) -> None:
-    text, n = re.subn(pattern, lambda _: by, path.read_text(encoding="utf-8"), count=1, flags=re.M)
-    if not n:
-        raise SourceError(f"{path.name} has no place for {by!r}: is this the course's own folder?")
-    path.write_text(text, encoding="utf-8", newline="\n")
+def missing(edition: Edition, tree: Tree) -> dict[str, list[str]]:
+    """Exercises that stay, each with those that it builds on and that are left out: students have not done these."""
+    found, gone = {}, set(edition.left_out)
+    texts = [path.read_text(encoding="utf-8") for path in tree.exercises] + list(edition.more.values())
+    for number, wanted in [pair for text in texts for pair in needs(text).items()]:
+        if wanted & gone and number not in gone:
+            found[number] = sorted(wanted & gone, key=_order)
+    return found
 
 
 def _folder(said: str) -> Path | None:
@@ -369,7 +231,9 @@ def _folder(said: str) -> Path | None:
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m autograder.edition", description=__doc__.split("\n")[0])
     parser.add_argument("edition", type=Path, help="a file such as autograder/edition.yml.example")
-    parser.add_argument("--into", type=_folder, required=True, help="a folder that is new or empty")
+    parser.add_argument(
+        "--into", type=_folder, required=True, help="a new folder, or that of the edition to make again"
+    )
     options = parser.parse_args(argv)
     try:
         if not options.into:
@@ -377,14 +241,19 @@ def main(argv: list[str] | None = None) -> int:
         if not options.edition.is_file():
             raise SourceError(f"There is no file {options.edition}: copy autograder/edition.yml.example.")
         wanted = read(options.edition.read_text(encoding="utf-8"), Tree(), options.edition.parent)
-        make(wanted, options.into)
+        aside = edition_tree.make(wanted, options.into)
     except SourceError as error:
         print(error, file=sys.stderr)
         return 1
+    for number, gone in missing(wanted, Tree()).items():
+        print(f"Exercise {number} builds on {', '.join(gone)}, not in this edition.")
     for topic, (_, due) in sorted(wanted.dates.items()):
         if due < datetime.date.today():
-            print(f"Mind the year: {topic} was due on {due}, which is past.")
-    print(f"The edition lies in {options.into}: go there and type make lab, make book or make release.")
+            print(f"Mind the year: {topic_of(topic)} was due on {due}, which is past.")
+    if aside:
+        print(f"You had changed these by hand; yours lie in {options.into}/{edition_tree.ASIDE}: {', '.join(aside)}.")
+    print(f"The edition lies in {options.into}: go there and type make release, then make lab or make book.")
+    print(f"To hand out: {edition_tree.students_of(options.into)}.")
     return 0
 
 

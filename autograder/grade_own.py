@@ -138,6 +138,10 @@ def main(argv: list[str] | None = None, tree: Tree | None = None) -> int:
         found = own_notebooks(tree)
         if missing := [w for w in wanted if w not in found]:
             raise SourceError(f'There is no notebook of "{missing[0]}"; there are: {", ".join(found) or "none"}.')
+        if not tree.exercises:
+            raise SourceError(
+                "This copy of the course has no hidden tests: the checks in your notebooks are all that can be asked here."
+            )
         if not found:
             raise SourceError("There is no notebook of exercises under work/ or notebooks/: run `make release`.")
         topics = wanted or found

@@ -4,13 +4,17 @@ import errno
 import os
 import re
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
+
+import yaml
 
 from helpers.study_time import chapter_of as topic_of, notebook_of as reading_of
 
 __all__ = [
     "COURSE",
     "FULL",
+    "MARK",
     "NOTEBOOK",
     "ROOT",
     "SourceError",
@@ -24,6 +28,7 @@ __all__ = [
 ROOT = Path(__file__).resolve().parent.parent
 COURSE = Path(__file__).resolve().parent
 NOTEBOOK = "exercises"  # the one notebook of every assignment
+MARK = ".edition.yml"  # what an edition of the course was made from
 
 
 class SourceError(ValueError):
@@ -80,6 +85,12 @@ class Tree:
     def pages(self) -> list[Path]:
         """Every other page of the book: links may point to it."""
         return sorted(set((self.root / "book").rglob("*.md")) - set(self.readings))
+
+    @cached_property
+    def edition(self) -> dict:
+        """What was chosen for this edition of the course; nothing in the course itself."""
+        path = self.root / MARK
+        return yaml.safe_load(path.read_text(encoding="utf-8")) if path.is_file() else {}
 
     @property
     def notebooks(self) -> Path:

@@ -13,7 +13,7 @@ from nbformat.v4 import new_markdown_cell
 
 from autograder.engine.cell_names import free_names
 from autograder.engine.importable_helpers import modules
-from autograder.places import SourceError
+from autograder.places import SourceError, Tree
 from helpers import study_time
 
 from . import bank
@@ -308,7 +308,10 @@ def source_notebook(
 
         raise SourceError("\n".join(map(mistakes.nowhere, unseen)))
     listed = uses(text, name)
-    cells[1:1] = [how_to_answer(found, listed), setup_cell(f"{path.stem[:4]}-setup")]
+    cells[1:1] = [
+        how_to_answer(found, listed, path.stem in Tree(root).edition.get("closed", [])),
+        setup_cell(f"{path.stem[:4]}-setup"),
+    ]
     return notebook([c for c in cells if c.source.strip()], listed), found, checks
 
 
@@ -356,17 +359,25 @@ Write your answer where it says so.
 The cell under each answer is its check: Shift+Enter in your answer goes on to it, Shift+Enter again runs it.
 A check names the mistake that it recognises, and never the number.
 An answer leaves its arguments as they are; only a state that it gives back, such as a cache, may be changed in place.
-Press Validate to run all visible checks at once; `course check` adds the hidden ones, which use other numbers.
+Press Validate to run all visible checks at once; @FULL@.
 Stars say how hard an exercise is, and importance how much later chapters and real work rest on it.
 Core exercises need no more than the core of the chapter; the others are for more practice.
 The link in that line leads to the section to have read.
 Run the two cells below this text first."""
 
 
-def how_to_answer(found: list[Exercise], listed: list[str]) -> NotebookNode:
-    """What a notebook says of its cells; the tag keeps it off the site, where there are none."""
-    text, example = HOW, next((ex.number for ex in found if ex.checks), None)
-    if example:
+MAKE_CHECK = "`course check` adds the hidden ones, which use other numbers"
+GRADING = "grading adds hidden ones, which use other numbers"
+
+
+def how_to_answer(found: list[Exercise], listed: list[str], closed: bool = False) -> NotebookNode:
+    """What a notebook says of its cells; the tag keeps it off the site, where there are none.
+
+    closed  those who get it have neither our answers nor the hidden tests
+    """
+    example = next((ex.number for ex in found if ex.checks), None)
+    text = HOW.replace("@FULL@", GRADING if closed else MAKE_CHECK)
+    if example and not closed:
         text += f'\nAfter a pass, or after three tries, `check.solution("{example}")` shows our answer to exercise {example}.'
     return new_markdown_cell(f"{text}\n\n{permission(listed)}" if listed else text, metadata={"tags": ["remove-cell"]})
 

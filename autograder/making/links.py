@@ -10,6 +10,8 @@ from autograder.places import SourceError, Tree, reading_of
 
 LABELLED = re.compile(r"^\(([\w:.-]+)\)=(?=\s*\n+(?:\([\w:.-]+\)=\s*\n+)*(?:#+ +(.+))?)", re.M)
 EQUATION = re.compile(r"^```\{math\}\s*\n(?::[\w-]+:.*\n)*?:label:\s*(\S+)", re.M)
+SHOWN = re.compile(r"^`{5,}\w*\n.*?^`{5,}$", re.M | re.S)
+"""A source that a page shows, with labels that are not the page's."""
 TITLE = re.compile(r"^# +(.+)$", re.M)
 TITLED = re.compile(r"^(.*\S)\s*<([^<>]+)>$", re.S)
 
@@ -54,6 +56,7 @@ class Links:
 
     def add(self, target: str, text: str) -> None:
         """Register labels and title of one document."""
+        text = SHOWN.sub("", text)
         title = TITLE.search(text)
         self.titles[target] = title[1].strip() if title else Path(target).stem
         found = [(m[1], (m[2] or m[1]).strip()) for m in LABELLED.finditer(text)]

@@ -41,7 +41,8 @@ def start_page(tree: Tree, texts: dict[Path, str], made: dict[str, list[Exercise
     sources = {path.stem: path for path in (*tree.exercises, *tree.chapters)}  # a chapter's own title wins
     chapters = {path.stem: path for path in tree.chapters}
     lists, minutes_read = [], 0.0
-    for topic, path in sorted(sources.items()):
+    order = tree.edition.get("chapters") or sorted(sources)
+    for topic, path in sorted(sources.items(), key=lambda pair: order.index(pair[0])):
         title = TITLE.search(texts[path])
         number = int(re.match(r"ch(\d\d)", topic)[1])
         shown = re.sub(r"^(Chapter )?\d+[.:]? +", "", title[1].strip()) if title else topic
@@ -62,6 +63,10 @@ def start_page(tree: Tree, texts: dict[Path, str], made: dict[str, list[Exercise
     text = (
         "\n".join([*lines, "", MEANING, "", *_paths(tree, links), "", "## All pages and exercises", "", *lists]) + HOW
     )
+    if {path.stem for path in tree.exercises} & {
+        *tree.edition.get("closed", [])
+    }:  # whose hidden tests students do not have
+        text = "".join(line for line in text.splitlines(keepends=True) if not line.startswith("- `course check`"))
     return with_state(text, {})
 
 
@@ -125,7 +130,8 @@ HOW = """
 - What passes is kept with the day in `progress.json`, beside your notebooks: a restart forgets nothing.
 - In `work/`, this page shows it whenever it is opened (close it and open it again), and each check that passes says what is next.
 - In a terminal `course` opens all this where you were, `course next` says what is next on your path, and `course status` how far you are.
-- `course check` grades your notebooks with the full tests and changes nothing in them; `course reset 1.4` gives you exercise 1.4 anew.
+- `course check` grades your notebooks with the full tests and changes nothing in them.
+- `course reset 1.4` gives you exercise 1.4 anew.
 - These are your own copies, in `work/`, which git ignores: `course update` brings new text into them, and your answers and own cells stay.
 - If you have written into `notebooks/` itself, `course rescue` brings your answers into `work/`, also after a conflict.
 """

@@ -22,7 +22,7 @@ from .likely_mistakes import CAUSES, Mistake, Mistakes, either
 from .notebook_cells import Points, apart, broken, judged, missing, notebook, watch
 from .raised import NOT_JUDGED, Changed, Unclear
 from .random_inputs import secret
-from .solutions import TRIES, tried
+from .solutions import TRIES, carries, tried
 
 if TYPE_CHECKING:
     from .sharded_program import Program
@@ -306,7 +306,7 @@ def report(exercise: str, *answers: "Answer | Program", insight: str = "") -> fl
             return points_earned(earned)
         lines += ["", *(textwrap.fill(line, 96) for line in paragraphs)] if insight else []
         lines += ["", place.sentence] if place else []
-    elif tries >= TRIES:
+    elif tries >= TRIES and carries(exercise):
         lines.append(f"  After three tries you may look: check.solution({exercise!r})")
     # nbgrader's Validate repeats what stands on stderr; there it also means no points, so partial credit stays on stdout.
     print("\n".join(lines), file=sys.stderr if earned == 0 and points else sys.stdout)

@@ -76,11 +76,13 @@ def solution(exercise: str) -> None:
         print(f"Exercise {exercise} is gone; exercise {progress.current_number(exercise)} replaces it.")
         exercise = progress.current_number(exercise)
     chapter, number = map(int, exercise.split("."))
-    roots = (Path.cwd(), *Path.cwd().parents, Path(__file__).resolve().parents[2])
-    source = next((p for root in roots for p in sorted((root / "solutions").glob(f"ch{chapter:02d}_*.md"))), None)
+    source = _carried(f"solutions/ch{chapter:02d}_*.md")
     if source is None:
-        here = any((root / "solutions").is_dir() for root in roots)
-        print(f"There is no exercise {exercise}." if here else "This copy of the course carries no solutions.")
+        print(
+            f"There is no exercise {exercise}."
+            if carries(exercise)
+            else "This copy of the course carries no solutions."
+        )
         return
     recall()
     code, text = _answers(render(source.read_text(encoding="utf8")), f"ch{chapter:02d}-q{number:02d}")
@@ -97,6 +99,18 @@ def solution(exercise: str) -> None:
         )
     else:
         print("\n\n".join(code + text))
+
+
+def carries(exercise: str) -> bool:
+    """Whether our answers to a chapter are in this copy of the course: an edition may keep them back."""
+    chapter = f"ch{int(exercise.partition('.')[0]):02d}_*"
+    return bool(_carried("solutions") and (_carried(f"solutions/{chapter}.md") or not _carried(f"notebooks/{chapter}")))
+
+
+def _carried(pattern: str) -> Path | None:
+    """The first file or folder of this name in the course's folder, which is above this one or that of the package."""
+    roots = (Path.cwd(), *Path.cwd().parents, Path(__file__).resolve().parents[2])
+    return next((path for root in roots for path in sorted(root.glob(pattern))), None)
 
 
 def _answers(source: str, grade_id: str) -> tuple[list[str], list[str]]:

@@ -2,6 +2,8 @@
 
 import json
 import os
+import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -11,8 +13,8 @@ import yaml
 
 from autograder import edition
 from autograder.engine.sandbox import available
-from autograder.making import bank
-from autograder.places import ROOT, Tree
+from autograder.making import bank, edition_tree
+from autograder.places import ROOT, SourceError, Tree
 from tests.skip_conditions import needs
 
 # One process: another would make the edition once more.
@@ -21,59 +23,27 @@ pytestmark = [
     pytest.mark.xdist_group("edition"),
 ]
 
-OWN = """\
-(ex-1-90)=
-### Exercise 1.90 — Twice
-
-★☆☆ · 5 min · 2 points
-
-Return twice x, in prose that says 2.5 and no exercise.
-
-```{code-cell} ipython3
----
-nbgrader: {schema_version: 3, grade_id: ch01-q90, solution: true, grade: false, locked: false, task: false}
----
-def twice(x):
-    ### BEGIN SOLUTION
-    return 2 * x
-    ### END SOLUTION
-```
-
-```{code-cell} ipython3
----
-nbgrader: {schema_version: 3, grade_id: ch01-q90-check, solution: false, grade: true, locked: true, points: 2, task: false}
----
-a = check.Answer(twice, points=2)
-a.gives(6, 3)
-### BEGIN HIDDEN TESTS
-a.equals(lambda x: 2 * x, x=check.ints(2, 100))
-### END HIDDEN TESTS
-check.report("1.90", a)
-```
-
-:::{dropdown} I got four
-Is that for two?
-:::
-:::{dropdown} I got an error
-Is x a number?
-:::
-:::{dropdown} After you pass
-Half of it is x.
-:::
-"""
+GUIDE = (ROOT / "book/instructor_own_exercise.md").read_text(encoding="utf-8")
+OWN = re.search(r"^`{5}md\n(.*?)^`{5}$", GUIDE, re.M | re.S)[1]
+"""The exercise that the guide shows whole."""
 
 WISHES = """\
 title: "\\"Racks\\" & Roofs_1"
+class: CS 448
+term: spring 2030
+course_id: cs448
 seed: 7
+chapters: [2, 1, 3]
 leave-out: [%s]
+points: {"2.3": 6, "1.4": 1.5}
 add: own
-worked-solutions: true
-dates: {ch01_rooflines: {release: 2030-01-01, due: 2030-02-03}}
+solutions: after-due
+dates: {ch01_rooflines: {release: 2030-01-01, due: 2030-02-03}, ch02_sharding: {release: 2020-01-01, due: 2020-02-03}}
 """
-GONE = ["1.1", *(f"1.{n}" for n in range(9, 24)), "2.26", "ch03_transformers", "ch04_training", "ch05_inference", "ch06_attention",
-        "ch07_racks"]  # fmt: skip
+GONE = ["1.1", *(f"1.{n}" for n in range(9, 24)), "2.26", "ch03_transformers"]
 """The first, the last, a chapter's all; and as many as there may be, to be quick."""
 
+ORDER = ["ch02_sharding", "ch01_rooflines", "ch03_transformers"]
 GRADED = """\
 import json, sys
 from pathlib import Path
@@ -102,7 +72,7 @@ def own(tmp_path_factory) -> Path:
     (folder / "own").mkdir()
     (folder / "own/ch01_rooflines.md").write_text(OWN, encoding="utf-8")
     ours = {p: p.read_bytes() for p in (ROOT / "notebooks").rglob("*.ipynb")}
-    edition.make(edition.read(WISHES % str(GONE)[1:-1], Tree(), folder), folder / "made")
+    edition_tree.make(edition.read(WISHES % str(GONE)[1:-1], Tree(), folder), folder / "made")
     assert ours == {p: p.read_bytes() for p in (ROOT / "notebooks").rglob("*.ipynb")}
     return folder / "made"
 
@@ -113,7 +83,7 @@ def test_it_is_what_was_wished(own):
     assert "ch02-q25" in ids and "ch02-q26" not in ids and "BEGIN SOLUTION" not in made
     assert yaml.safe_load((own / "_config.yml").read_text(encoding="utf-8"))["title"] == '"Racks" & Roofs_1'
     worked = sorted((own / "worked").glob("ch*.md"))
-    assert [p.stem for p in worked] == ["ch01_rooflines", "ch02_sharding"]
+    assert [p.stem for p in worked] == ["ch02_sharding"], "the day of the other one is to come"
     assert (own / "_toc.yml").read_text(encoding="utf-8").count("file: worked/") == len(worked)
     assert "export COURSE_SEED ?= 7\n" in (own / "Makefile").read_text(encoding="utf-8")
     for kind in (bank.mutants, bank.variants):
@@ -121,7 +91,62 @@ def test_it_is_what_was_wished(own):
         assert kind("ch02_sharding", own / "autograder/samples") == kept
     for page in (*(own / "book").rglob("*.md"), *worked):
         assert "BEGIN SOLUTION" not in page.read_text(encoding="utf-8")
-        assert "ex-2-26" not in page.read_text(encoding="utf-8")
+        assert "(ex-2-26)=" not in page.read_text(encoding="utf-8") or page.stem == edition_tree.GONE
+    toc = yaml.safe_load((own / "_toc.yml").read_text(encoding="utf-8"))
+    assert [entry["file"] for entry in toc["parts"][0]["chapters"]] == [f"book/{t}" for t in ORDER]
+    assert re.findall(r"^\| (\d) · ", (own / "notebooks/README.md").read_text(encoding="utf-8"), re.M) == [
+        "2",
+        "1",
+        "3",
+    ]
+    assert 'course_id = "cs448"' in (own / "autograder/nbgrader_config.py").read_text(encoding="utf-8")
+
+
+def test_students_get_nothing_that_answers_can_be_read_from(own):
+    """Of chapter 2, whose day is past, they have the answers; of chapter 1 neither these nor words that promise them."""
+    students = edition_tree.students_of(own)
+    assert [p.stem for p in sorted((students / "solutions").glob("*"))] == ["ch02_sharding"]
+    assert {p.stem for p in (students / "autograder/samples").glob("*/ch*.yaml")} == {"ch02_sharding"}
+    answers = re.findall(
+        r"### BEGIN SOLUTION\n(.*?)### END SOLUTION",
+        (own / "solutions/ch01_rooflines.md").read_text(encoding="utf-8"),
+        re.S,
+    )
+    lines = {line.strip() for answer in answers for line in answer.splitlines() if len(line.strip()) > 40}
+    open_ = students / "solutions/ch02_sharding.md"
+    for path in [
+        p for p in students.rglob("*") if p.is_file() and p.suffix in (".md", ".ipynb", ".json", ".yaml") and p != open_
+    ]:
+        text = path.read_text(encoding="utf-8")
+        assert not [line for line in lines if line in text] and "BEGIN HIDDEN TESTS" not in text, path
+    assert not (students / "_build").exists()
+    for topic, promised in (("ch01_rooflines", False), ("ch02_sharding", True)):
+        text = (students / f"notebooks/{topic}/exercises.ipynb").read_text(encoding="utf-8")
+        assert ("check.solution(" in text) == promised and ("`make check`" in text) == promised
+    said = run(students, "from helpers import check; check.solution('1.2'); check.solution('2.1')").splitlines()
+    assert said[0] == "This copy of the course carries no solutions." and "opens after a pass" in said[1]
+
+
+def test_made_again_it_keeps_the_class(own, tmp_path):
+    """The course's files come anew; gradebook, submissions, late rule and extensions stay."""
+    kept = {"gradebook.db": b"grades", "submitted/ada/ch01_rooflines/exercises.ipynb": b"{}", "late.py": b"RULE = 1\n",
+            "class_config.py": b"", "extensions.csv": b"student,assignment,until\n"}  # fmt: skip
+    for name, data in kept.items():
+        (own / "autograder" / name).parent.mkdir(parents=True, exist_ok=True)
+        (own / "autograder" / name).write_bytes(data)
+    (own / "helpers/prose.py").unlink()
+    with pytest.raises(SourceError, match='has grades of the course "cs448": keep that'):
+        edition_tree.make(edition.read("course_id: other", Tree()), own)
+    files = edition_tree.OF_A_CLASS | {"late.py", "gradebook.db"}
+    fresh = tmp_path / "fresh"
+    shutil.copytree(own, fresh, ignore=lambda _, names: [n for n in names if n in files])
+    shutil.copy(ROOT / "helpers/prose.py", fresh / "helpers/prose.py")
+    (fresh / edition_tree.LIST).unlink()
+    edition_tree.lay(fresh, own)
+    assert (own / "helpers/prose.py").read_bytes() == (ROOT / "helpers/prose.py").read_bytes()
+    for name, data in kept.items():
+        assert (own / "autograder" / name).read_bytes() == data
+        (own / "autograder" / name).unlink()
 
 
 def test_solved_is_full_and_untouched_is_nothing(own, tmp_path):
@@ -157,13 +182,17 @@ sys.exit(main())
     finally:
         (own / "_config.yml").write_text(keep, encoding="utf-8")
     pages = {p.relative_to(own / "_build/html").as_posix(): p for p in (own / "_build/html").rglob("*.html")}
-    assert "notebooks/ch04_training/exercises.html" not in pages and "worked/ch01_rooflines.html" in pages
+    assert "book/ch04_training.html" not in pages and "worked/ch02_sharding.html" in pages
+    assert "notebooks/ch03_transformers/exercises.html" not in pages
     said = {name: page.read_text(encoding="utf-8") for name, page in pages.items()}
     assert "Due on 2030-02-03." in said["notebooks/ch01_rooflines/exercises.html"]
     assert "Due on 2030-02-03." in said["book/ch01_rooflines.html"]
     assert "Racks” &amp; Roofs_1" in said["book/intro.html"]
-    for gone in ("ex-1-1", "ex-1-23", "ex-4-1"):
-        assert [name for name, text in said.items() if f'#{gone}"' in text or f'id="{gone}"' in text] == []
+    assert "CS 448 · spring 2030" in said["book/intro.html"] and "ch04_training.html" not in said["book/intro.html"]
+    for gone in ("ex-1-1", "ex-1-23", "ex-4-1", "sec-dp"):
+        assert [name for name, text in said.items() if f'id="{gone}"' in text] == [f"book/{edition_tree.GONE}.html"]
+    for led in ("ex-1-1", "sec-dp"):
+        assert any(f'{edition_tree.GONE}.html#{led}"' in text for text in said.values()), led
 
 
 def test_its_notebooks_are_what_its_own_sources_give(own):
