@@ -26,7 +26,17 @@ from tqdm import tqdm
 
 from autograder.engine.host import UNSAFE
 from autograder.engine.sandbox import available
-from autograder.grading.class_summary import Result, absent, by_exercise, complaints, number_of, plain, table, titles
+from autograder.grading.class_summary import (
+    Result,
+    absent,
+    by_exercise,
+    complaints,
+    number_of,
+    plain,
+    table,
+    titles,
+    wrapped,
+)
 from autograder.grading.feedback_pages import write_feedback
 from autograder.grading.hidden_values import secret
 from autograder.grading.one_submission import Assignment
@@ -37,7 +47,7 @@ from autograder.lms.exports import export
 from autograder.making.in_process_grading import exercise_of
 
 from . import course
-from .grading import intake, records, which_notebook
+from .grading import extensions, intake, records, which_notebook
 from .places import COURSE, FULL, NOTEBOOK, SourceError, is_full
 
 NAME = re.compile(r"[\w.@+-](?:[\w.@+ -]*[\w.@+-])?")
@@ -320,6 +330,8 @@ def print_results(what: Class, found: list[Result], changes: Changes | None = No
     print(table(found))
     print()
     print(by_exercise(found, titles(nbformat.read(what.notebook("release"), as_version=4))))
+    for line in extensions.lines(extensions.until(what.root, what.topic), what.students):
+        print(f"\n{wrapped(line, 0)}")
     if said := absent(missing(what)):
         print(f"\n{said}")
     if changes and (lines := changes.lines()):

@@ -1,6 +1,6 @@
 """nbgrader's settings. Its commands work from this folder; JupyterLab finds them by JUPYTER_CONFIG_PATH=autograder.
 
-An instructor changes this file: the name of the course, the exchange, the limits, the rule for late work.
+An instructor's own, the exchange and the rule for late work, stand in `class_config.py` beside it, which no update touches.
 """
 
 import os
@@ -49,7 +49,7 @@ c.CourseDirectory.max_file_size = 100_000  # kB, outputs included: what is grade
 c.CourseDirectory.max_dir_size = 120_000  # kB
 
 # --- the exchange: handing out and collecting on one machine ------------------------------------------------------
-c.Exchange.root = str(HERE / "exchange")
+c.Exchange.root = os.environ.get("COURSE_EXCHANGE") or str(HERE / "exchange")  # a JupyterHub has one for all
 c.Exchange.cache = str(HERE / "exchange" / "cache")
 c.Exchange.assignment_dir = str(HOME / "work")  # where fetched assignments land
 for folder in (HERE / "exchange", HOME / "work"):
@@ -94,3 +94,6 @@ c.HTMLExporter.filters = {
     "markdown2html": ours.markdown_of_cell, "highlight_code": ours.safe_code, "strip_files_prefix": ours.as_it_is,
 }  # fmt: skip
 c.HTMLExporter.preprocessors = [ours.Sanitize]
+
+if (HERE / "class_config.py").is_file():
+    load_subconfig("class_config.py", path=str(HERE))  # noqa: F821  (traitlets defines it)

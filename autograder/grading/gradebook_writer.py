@@ -11,7 +11,7 @@ import shutil
 import stat
 from collections import defaultdict
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 
 from nbgrader import api, preprocessors as stock
@@ -21,6 +21,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from autograder import course
 from autograder.places import FULL, NOTEBOOK, SourceError, is_full
 
+from . import extensions
 from .nbgrader_autograde import Shared, faster, replay
 from .one_submission import digest
 from .whole_files import digest_of
@@ -91,6 +92,7 @@ class Writer:
         self.root, self.topic, self.config = root, topic, c
         self.dry: str | None = dry
         self.would: dict[str, Standing] = {}
+        self.until = extensions.until(root, topic)
         self.db_url, self.course_id = c.CourseDirectory.db_url, c.CourseDirectory.course_id
         self.api = course.api(settings(c, dry))
         try:
@@ -214,10 +216,23 @@ class Writer:
                 .join(api.Assignment, api.Assignment.id == submission.assignment_id)
                 .filter(api.Assignment.name == self.topic)
             )
+            if self.until is not None and deadline:
+                rows = [(who, late, sent, self._more(who, deadline)) for who, late, sent, _ in rows]
             return [
                 (student, late, (sent - deadline - (more or timedelta())).total_seconds() if sent and deadline else 0.0)
                 for student, late, sent, more in rows
             ]
+
+    def _more(self, student: str, deadline: datetime) -> timedelta | None:
+        """How much later a student's deadline is than the others'."""
+        return self.until[student] - deadline if student in self.until else None
+
+    def _extend(self, student: str, gradebook: api.Gradebook) -> None:
+        """Let nbgrader's own steps know a student's deadline."""
+        deadline = gradebook.find_assignment(self.topic).duedate
+        if self.until is not None and deadline:
+            gradebook.update_or_create_student(student)
+            gradebook.update_or_create_submission(self.topic, student, extension=self._more(student, deadline))
 
     def graded(self, student: str) -> str:
         """Digest of a student's graded notebook, "" if there is none."""
@@ -235,7 +250,7 @@ class Writer:
             staged.with_name("timestamp.txt").write_bytes(stamp)
         try:
             for _ in range(2):  # another grader may have added the student in this moment
-                worked, why = course.run(replay, self.api, self.shared, self.topic, student, settled)
+                worked, why = course.run(replay, self.api, self.shared, self.topic, student, settled, self._extend)
                 if worked:
                     break
         finally:

@@ -126,15 +126,24 @@ class Replay(Autograde):
         base.BaseConverter.convert_single_notebook(self, notebook_filename)
 
 
-def replay(interface, gradebook: Shared, topic: str, student: str, settled: Collection[str] = ()) -> dict:
+def replay(
+    interface,
+    gradebook: Shared,
+    topic: str,
+    student: str,
+    settled: Collection[str] = (),
+    first: Callable = lambda *_: None,
+) -> dict:
     """What nbgrader's own `autograde` of this interface would return.
 
     settled  cells that a person graded, of which nothing has changed: they do not wait for a person again
+    first    called with the student and the gradebook before nbgrader's steps, in their transaction
     """
     with temp_attrs(interface.coursedir, assignment_id=topic, student_id=student):
         converter = Replay(coursedir=interface.coursedir, parent=interface)
         converter.force = True
         with gradebook.transaction():
+            first(student, gradebook)
             result = capture_log(converter)
             if not result["success"]:
                 gradebook.db.rollback()
