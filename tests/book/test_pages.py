@@ -47,7 +47,7 @@ MOST = {
     "book/ch07_racks_measured.html": (0, 1),
     "book/ch07_racks_one_gpu.html": (0, 1),
     "book/hardware.html": (4 + any((ROOT / "book/results").glob("hardware_*.json")), 0),
-    "book/instructor.html": (5, 2),
+    "book/instructor_reference.html": (5, 2),
     "book/jax_in_fifteen_minutes.html": (1, 0),
     "book/methods.html": (1, 0),
     "book/runs.html": (4, 0),

@@ -10,7 +10,7 @@ from autograder.places import ROOT
 
 RESULTS = ROOT / "book" / "results"
 SEEN = json.loads((RESULTS / "term.json").read_text(encoding="utf-8"))
-PAGE = (ROOT / "book" / "instructor.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "book" / "instructor_reference.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("name", ["term_formgrader.png", "term_feedback.png"])
