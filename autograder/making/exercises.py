@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from nbformat import NotebookNode
-from nbformat.v4 import new_markdown_cell
 
 from autograder.engine.cell_names import free_names
 from autograder.engine.importable_helpers import modules
@@ -19,6 +18,7 @@ from helpers import study_time
 from . import bank
 from .cells import AFRESH, function_name, meta, notebook, setup_cell, translated
 from .data_line import ASSUME, LIKE, DataLine, data_line
+from .how_to_answer import how_to_answer
 from .links import Links
 from .myst_to_commonmark import plain
 
@@ -308,8 +308,9 @@ def source_notebook(
 
         raise SourceError("\n".join(map(mistakes.nowhere, unseen)))
     listed = uses(text, name)
+    example = next((ex.number for ex in found if ex.checks), "")
     cells[1:1] = [
-        how_to_answer(found, listed, path.stem in Tree(root).edition.get("closed", [])),
+        how_to_answer(example, listed, path.stem in Tree(root).edition.get("closed", [])),
         setup_cell(f"{path.stem[:4]}-setup"),
     ]
     return notebook([c for c in cells if c.source.strip()], listed), found, checks
@@ -354,34 +355,6 @@ def mark_core(found: list[Exercise], head: NotebookNode, links: Links) -> None:
         head.source += f"\n\nCore exercises, {minutes} in all: {listed}."
 
 
-HOW = """\
-Write your answer where it says so.
-The cell under each answer is its check: Shift+Enter in your answer goes on to it, Shift+Enter again runs it.
-A check names the mistake that it recognises, and never the number.
-An answer leaves its arguments as they are; only a state that it gives back, such as a cache, may be changed in place.
-Press Validate to run all visible checks at once; @FULL@.
-Stars say how hard an exercise is, and importance how much later chapters and real work rest on it.
-Core exercises need no more than the core of the chapter; the others are for more practice.
-The link in that line leads to the section to have read.
-Run the two cells below this text first."""
-
-
-MAKE_CHECK = "`course check` adds the hidden ones, which use other numbers"
-GRADING = "grading adds hidden ones, which use other numbers"
-
-
-def how_to_answer(found: list[Exercise], listed: list[str], closed: bool = False) -> NotebookNode:
-    """What a notebook says of its cells; the tag keeps it off the site, where there are none.
-
-    closed  those who get it have neither our answers nor the hidden tests
-    """
-    example = next((ex.number for ex in found if ex.checks), None)
-    text = HOW.replace("@FULL@", GRADING if closed else MAKE_CHECK)
-    if example and not closed:
-        text += f'\nAfter a pass, or after three tries, `check.solution("{example}")` shows our answer to exercise {example}.'
-    return new_markdown_cell(f"{text}\n\n{permission(listed)}" if listed else text, metadata={"tags": ["remove-cell"]})
-
-
 def uses(text: str, name: str) -> list[str]:
     """The modules of `helpers` that a source's line `% uses` gives to answers.
 
@@ -398,14 +371,3 @@ def uses(text: str, name: str) -> list[str]:
                 f'{name}: "% uses" lists modules such as helpers.costs.rooflines.hardware, there is no "{module}".'
             )
     return sorted(set(listed))
-
-
-def permission(listed: list[str]) -> str:
-    """What a learner reads about that.
-
-    >>> permission(["helpers.costs.rooflines.hardware", "helpers.show"])
-    'Of `helpers`, an answer may use `costs.rooflines.hardware` and `show`; the rest is off limits, and is not there when it is graded.'
-    """
-    short = [f"`{m.removeprefix('helpers.')}`" for m in listed]
-    joined = short[0] if len(short) == 1 else f"{', '.join(short[:-1])} and {short[-1]}"
-    return f"Of `helpers`, an answer may use {joined}; the rest is off limits, and is not there when it is graded."
