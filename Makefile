@@ -37,7 +37,7 @@ ASSIGNMENT ?= ch01_rooflines
 # Containers run as root, which JupyterLab refuses unless told.
 ROOT_USER := $(if $(filter 0,$(shell id -u 2>/dev/null)),--allow-root)
 
-.PHONY: lab formgrader rescue test test-all faults book pdf exercise release collect grade demo check bench bench-grading bench-estimate bench-serving bench-collectives bench-layouts bench-attention bench-hardware sweep edition env
+.PHONY: lab formgrader rescue test test-all faults book pdf exercise release collect grade alike demo check bench bench-grading bench-estimate bench-serving bench-collectives bench-layouts bench-attention bench-hardware sweep edition env
 
 # A name for `course`, which pip installs into $(VENV)/bin.
 lab: $(READY) $(ADDED)
@@ -86,6 +86,10 @@ collect: $(READY) $(ADDED)
 # DRY=1 only says what would change; AGAIN=4.30 judges this exercise anew for everybody who misses points in it.
 grade: $(READY) $(ADDED)
 	python -m autograder.grade $(ASSIGNMENT)$(if $(filter-out 0,$(DRY)), --dry)$(if $(AGAIN), --again $(AGAIN))
+
+# Submissions that are more alike than usual, after make grade.
+alike: $(READY)
+	@python -m autograder.grading.likeness $(ASSIGNMENT)
 
 demo: $(READY)
 	python -m autograder.demo

@@ -93,7 +93,7 @@ c.GenerateFeedback.preprocessors = [
 c.HTMLExporter.filters = {
     "markdown2html": ours.markdown_of_cell, "highlight_code": ours.safe_code, "strip_files_prefix": ours.as_it_is,
 }  # fmt: skip
-c.HTMLExporter.preprocessors = [ours.Sanitize]
+c.HTMLExporter.preprocessors = [ours.Rubrics, ours.Sanitize]
 
 if (HERE / "class_config.py").is_file():
     load_subconfig("class_config.py", path=str(HERE))  # noqa: F821  (traitlets defines it)

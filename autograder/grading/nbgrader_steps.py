@@ -14,6 +14,7 @@ from nbconvert.filters.markdown_mistune import markdown2html_mistune
 from nbconvert.preprocessors.sanitize import SanitizeHTML
 from nbgrader.converters import Autograde
 from nbgrader.converters.base import NbGraderException
+from nbgrader.coursedir import CourseDirectory
 from nbgrader.preprocessors import ClearHiddenTests, Execute, NbGraderPreprocessor
 from nbgrader.utils import is_grade, is_solution
 
@@ -229,6 +230,32 @@ def safe_output(output):
         }
         output.metadata = nbformat.from_dict(sizes)
     return output
+
+
+MARKS = re.compile(r"^### (?:BEGIN|END) [A-Z ]+\n?", re.M)  # of nbgrader, around what it cuts out
+
+
+class Rubrics(NbGraderPreprocessor):
+    """In the Formgrader, and nowhere else, our answer with its rubric unfolds above each answer that a person grades."""
+
+    def preprocess(self, nb, resources):
+        if "submission_id" not in resources:  # only the Formgrader says which submission it shows
+            return nb, resources
+        course = CourseDirectory(parent=self)
+        folder = course.format_path(course.source_directory, ".", resources["assignment_id"])
+        source = Path(course.root, folder, f"{resources['notebook_id']}.ipynb")
+        ours = nbformat.read(source, as_version=4).cells if source.is_file() else []
+        answers = {
+            c.metadata.nbgrader.grade_id: MARKS.sub("", c.source) for c in ours if is_grade(c) and is_solution(c)
+        }
+        cells = []
+        for cell in nb.cells:
+            if is_grade(cell) and (text := answers.get(cell.metadata.get("nbgrader", {}).get("grade_id"))):
+                folded = f"<details><summary>Our answer, and its rubric</summary>\n\n{text}\n\n</details>"
+                cells.append(nbformat.v4.new_markdown_cell(folded, metadata={"released": True}))
+            cells.append(cell)
+        nb.cells = cells
+        return nb, resources
 
 
 class Sanitize(SanitizeHTML):

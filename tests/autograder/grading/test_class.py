@@ -92,13 +92,15 @@ def test_the_formgrader_shows_what_was_written(what):
     templates = {"template_name": "formgrade", "extra_template_basedirs": [handlers.template_path]}
     exporter = HTMLExporter(config=what.config(), **templates)
     names = "assignment_id notebook_id submission_id student last_name first_name notebook_path base_url".split()
-    resources = dict.fromkeys(names, "x") | {"index": 0, "total": 1}
+    resources = dict.fromkeys(names, "x") | {"index": 0, "total": 1, "assignment_id": TOPIC, "notebook_id": "exercises"}
     below, drawn = (
         exporter.from_filename(str(what.notebook("autograded", s)), resources=dict(resources))[0]
         for s in ("below", "drawn")
     )
     assert "Latency, as I" in below and "<b>measured" not in below
     assert f"data:image/png;base64,{PICTURE}" in drawn
+    folded = re.findall(r"<summary>Our answer, and its rubric</summary>(.*?)</details>", below, re.S)
+    assert len(folded) == 1 and "BEGIN SOLUTION" not in folded[0] and "its rubric" not in page(what, "below")
 
 
 def test_the_rule_for_late_work_counts_in_every_export(what):

@@ -1,0 +1,174 @@
+"""Which submissions are more alike than is usual for their exercises: `make alike ASSIGNMENT=ch02_sharding`, after grading.
+
+Answers are compared as parsed programs whose own names do not count. Short answers are alike by nature, so what counts of a pair is
+how few other pairs are as much alike in the same exercise, in bits, summed over exercises. That accuses nobody: who learned together,
+or from the same page, is alike as well.
+"""
+
+import argparse
+import ast
+import html
+import math
+import sys
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import combinations
+from pathlib import Path
+
+import nbformat
+from nbgrader.utils import is_solution
+
+from autograder.grade import Class
+from autograder.places import SourceError
+
+from .class_summary import number_of, plain, wrapped
+from .whole_files import replace
+
+FOLDER = "alike"
+MOST = 20  # pairs that are listed
+EXPECTED = 0.05  # pairs of a class that are listed by chance, if nobody saw another's work
+
+
+@dataclass
+class Pair:
+    """Two students: how unusual their likeness is, in bits, and the exercises in which it is, the most unusual first."""
+
+    students: tuple[str, str]
+    bits: float = 0.0
+    exercises: list[tuple[float, str]] = field(default_factory=list)
+
+
+def grams(text: str) -> Counter:
+    """Triples of neighbours in a parsed program; its own names are numbers, in the order in which they come.
+
+    >>> grams("def f(a):\\n    'Docs.'\\n    b = 2 * a\\n    return b") == grams("def g(x):\\n    y = 2 * x  # mine\\n    return y")
+    True
+    >>> grams("x = 1") == grams("x = 2"), grams("not python at all")
+    (False, Counter({('not', 'python', 'at'): 1, ('python', 'at', 'all'): 1}))
+    """
+    try:
+        parts = list(_parts(ast.parse(text), {}))
+    except SyntaxError:
+        parts = text.split()
+    return Counter(zip(parts, parts[1:], parts[2:], strict=False))
+
+
+def _parts(node: ast.AST, own: dict[str, int]) -> Iterator[str]:
+    """The nodes of a program in the order of its text."""
+    if isinstance(node, ast.FunctionDef | ast.ClassDef | ast.arg):
+        said = own.setdefault(getattr(node, "name", "") or getattr(node, "arg", ""), len(own))
+    elif isinstance(node, ast.Name):
+        said = own.setdefault(node.id, len(own)) if isinstance(node.ctx, ast.Store) else own.get(node.id, node.id)
+    else:
+        said = getattr(node, "attr", getattr(node, "value", "") if isinstance(node, ast.Constant) else "")
+    yield f"{type(node).__name__} {said!r}"
+    docs = isinstance(node, ast.FunctionDef | ast.ClassDef) and ast.get_docstring(node) is not None
+    for child in ast.iter_child_nodes(node):
+        if not (docs and child is node.body[0]):
+            yield from _parts(child, own)
+
+
+def alike(a: Counter, b: Counter) -> float:
+    """The share of two programs' triples that they have in common, from 0 to 1."""
+    return (a & b).total() / max(1, (a | b).total())
+
+
+def unusual(answers: dict[str, dict[str, str]]) -> list[Pair]:
+    """All pairs, the most unusual first.
+
+    answers  exercise -> student -> text
+    """
+    found: dict[tuple[str, str], Pair] = defaultdict(lambda: Pair(("", "")))
+    for exercise, texts in answers.items():
+        programs = {text: grams(text) for text in texts.values()}
+        shares = {(a, b): alike(programs[a], programs[b]) for a, b in combinations(sorted(programs), 2)}
+        own = {}
+        for a, b in combinations(sorted(texts), 2):
+            first, second = sorted((texts[a], texts[b]))
+            own[a, b] = 2.0 if first == second else shares[first, second]  # comments and names are the same as well
+        counts, above, as_much = Counter(own.values()), 0, {}
+        for share in sorted(counts, reverse=True):
+            above += counts[share]
+            as_much[share] = above
+        for pair, share in own.items() if len(counts) > 1 else ():
+            bits = math.log2(len(own) / as_much[share])
+            found[pair].students = pair
+            found[pair].bits += bits
+            found[pair].exercises.append((bits, exercise))
+    for pair in found.values():  # an exercise in which all are equally alike says nothing
+        pair.exercises.sort(reverse=True)
+    return sorted(found.values(), key=lambda pair: (-pair.bits, pair.students))
+
+
+def listed(pairs: list[Pair]) -> list[Pair]:
+    """Those that chance would hardly bring about in a class of independent students."""
+    return [pair for pair in pairs[:MOST] if chance(pair) * len(pairs) < EXPECTED]
+
+
+def chance(pair: Pair) -> float:
+    """How often a pair of independent students is as much alike: a sum of k exponential surprises, which has Erlang's distribution.
+
+    >>> round(chance(Pair(("a", "b"), 1.0, [(1.0, "1.1")])), 6)  # one bit: one pair of two
+    0.5
+    """
+    nats = pair.bits * math.log(2)
+    return math.exp(-nats) * sum(nats**i / math.factorial(i) for i in range(len(pair.exercises)))
+
+
+def answers(what: Class) -> dict[str, dict[str, str]]:
+    """Exercise -> student -> the code that was handed in and graded, without what nobody has changed."""
+    found: dict[str, dict[str, str]] = defaultdict(lambda: defaultdict(str))
+    given = {c.source for c in nbformat.read(what.notebook("release"), as_version=4).cells}
+    for student in what.students:
+        if (path := what.notebook("autograded", student)).is_file():
+            for cell in nbformat.read(path, as_version=4).cells:
+                if cell.cell_type == "code" and is_solution(cell) and cell.source not in given:
+                    found[number_of(cell.metadata.nbgrader.grade_id[:8])][student] += f"{cell.source.strip()}\n"
+    return found
+
+
+def page(pair: Pair, texts: dict[str, dict[str, str]]) -> str:
+    """Both students' texts side by side, the exercise that is most unusual first."""
+    rows = []
+    for bits, exercise in pair.exercises:
+        cells = "".join(f"<td><pre>{html.escape(texts[exercise][student])}</pre></td>" for student in pair.students)
+        rows.append(f"<tr><th>{exercise}<br>{bits:.1f} bits</th>{cells}</tr>")
+    head = "".join(f"<th>{html.escape(student)}</th>" for student in pair.students)
+    style = "td { vertical-align: top; border-top: 1px solid } pre { white-space: pre-wrap }"
+    return f'<!doctype html><meta charset="utf-8"><style>{style}</style><table><tr><th></th>{head}</tr>{"".join(rows)}</table>\n'
+
+
+def main(argv: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m autograder.grading.likeness", description=__doc__.split("\n")[0])
+    parser.add_argument("assignment", help="for example ch01_rooflines")
+    what = Class(parser.parse_args(argv).assignment)
+    try:
+        texts = answers(what)
+        if not texts:
+            raise SourceError(f"No graded submission of {plain(what.topic)} is here: run `make grade` first.")
+    except (SourceError, OSError) as error:
+        print(error, file=sys.stderr)
+        return 1
+    found = listed(unusual(texts))
+    folder = Path(what.root, FOLDER, what.topic)
+    folder.mkdir(parents=True, exist_ok=True)
+    for number, pair in enumerate(found, 1):
+        replace(folder / f"{number}.html", page(pair, texts))
+        names = " and ".join(plain(s, 40) for s in pair.students)
+        said = ", ".join(exercise for bits, exercise in pair.exercises[:8] if bits)
+        print(wrapped(f"{number}. {names}: {pair.bits:.0f} bits, most in {said}.", 0))
+    if found:
+        print(
+            wrapped(
+                f"Both texts of each pair, side by side: autograder/{FOLDER}/{what.topic}. Who learned together is alike as well.",
+                0,
+            )
+        )
+    else:
+        print("No two submissions are more alike than is usual in this class.")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
