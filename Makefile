@@ -89,7 +89,7 @@ grade: $(READY) $(ADDED)
 
 # Submissions that are more alike than usual, after make grade.
 alike: $(READY)
-	@python -m autograder.grading.likeness $(ASSIGNMENT)
+	@python -m autograder.likeness $(ASSIGNMENT)
 
 demo: $(READY)
 	python -m autograder.demo

@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from autograder.grading import likeness
+from autograder import likeness
 
 OPERATIONS = "+-*/"
 

@@ -19,11 +19,10 @@ from pathlib import Path
 import nbformat
 from nbgrader.utils import is_solution
 
-from autograder.grade import Class
-from autograder.places import SourceError
-
-from .class_summary import number_of, plain, wrapped
-from .whole_files import replace
+from .grade import Class
+from .grading.class_summary import number_of, plain, wrapped
+from .grading.whole_files import replace
+from .places import SourceError
 
 FOLDER = "alike"
 MOST = 20  # pairs that are listed
@@ -140,7 +139,7 @@ def page(pair: Pair, texts: dict[str, dict[str, str]]) -> str:
 
 
 def main(argv: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m autograder.grading.likeness", description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(prog="python -m autograder.likeness", description=__doc__.split("\n")[0])
     parser.add_argument("assignment", help="for example ch01_rooflines")
     what = Class(parser.parse_args(argv).assignment)
     try:
