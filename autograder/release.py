@@ -5,6 +5,7 @@ book/chNN_topic_NAME.md  -> notebooks/chNN_topic/further_NAME.ipynb
 solutions/chNN_topic.md  -> autograder/source, nbgrader's generate_assignment, autograder/release
                          -> notebooks/chNN_topic/exercises.ipynb and checks.json, what learners see of its checks
                          -> notebooks/given_cells.json, what they give to their checks
+both, book/data/review.yaml -> notebooks/review.json, questions and exercises with other numbers
 """
 
 import argparse
@@ -23,7 +24,7 @@ from autograder.making.start_page import start_page
 from helpers.check import shown_checks
 
 from . import course
-from .making import cells, given_cells, shown_cases
+from .making import cells, given_cells, review_cards, shown_cases
 from .places import COURSE, NOTEBOOK, SourceError, Tree, is_reading, reading_of
 
 GIVEN = "given_cells.json"
@@ -35,10 +36,10 @@ def generate(tree: Tree, scratch: Path, into: Path, database: bool, chapter: str
     links = Links.of(tree, texts)
     for path in chosen(tree.readings, chapter):
         write(into / reading_of(path.stem), cells.dumps(cells.reading(path, texts[path], links, tree.root)))
-    made, given = {}, {}
+    made, given, cards = {}, {}, []
     for path in chosen(tree.exercises, chapter):
         nb, made[path.stem], checks = source_notebook(path, texts[path], links, tree.root)
-        shown_cases.add(nb)
+        cards += review_cards.done(path.stem, nb, shown_cases.add(nb))
         given |= given_cells.given(nb)
         write(scratch / "source" / path.stem / f"{NOTEBOOK}.ipynb", cells.dumps(nb))
         for folder in (scratch / "source", into):
@@ -56,6 +57,8 @@ def generate(tree: Tree, scratch: Path, into: Path, database: bool, chapter: str
         write(into / topic / f"{NOTEBOOK}.ipynb", text)
     if not chapter:
         write(into / "README.md", start_page(tree, texts, made, links))
+        cards = [*review_cards.asked(tree, texts, links), *cards]
+        write(into / review_cards.NAME, json.dumps(cards, indent=1, ensure_ascii=False) + "\n")
         write(into / GIVEN, json.dumps(given, indent=1, ensure_ascii=False) + "\n")
 
 

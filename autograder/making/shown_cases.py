@@ -24,6 +24,7 @@ from .cells import AFRESH, meta
 from .tried_numbers import DRAWN, entries, settings, to_try
 
 SHOWN = 2  # visible cases
+AGAIN = 5  # inputs for review: one for each time that a card comes before it is known for good
 MOST = {"given": 12, "results": 8, "letters": 70}  # parameters, numbers of a result, letters of one value
 
 
@@ -150,9 +151,9 @@ def defined(cells: Iterable[NotebookNode]) -> dict:
     return scope
 
 
-def add(nb: NotebookNode) -> None:
-    """Put cases and hashes into the check cells of a solved notebook."""
-    scope, own = defined(nb.cells), {}
+def add(nb: NotebookNode) -> dict[str, dict]:
+    """Put cases and hashes into the check cells of a solved notebook; by grade_id what is drawn for review, which stays out of them."""
+    scope, own, review = defined(nb.cells), {}, {}
     for cell in nb.cells:
         grade_id = meta(cell).get("grade_id", "")
         exercise = grade_id[: len("ch01-q01")]
@@ -163,7 +164,10 @@ def add(nb: NotebookNode) -> None:
             own[exercise] = own.get(exercise, set()) | {n for n in functions if n in scope and _plain(scope[n])}
         elif meta(cell).get("grade"):
             if free_names(cell.source) & own.get(exercise, set()) and (found := of_check(cell.source, grade_id, scope)):
+                again = found.pop("again")
+                review[grade_id] = {**found, **again}
                 cell.metadata["course"] = from_dict(cell.metadata.get("course", {}) | found)
+    return review
 
 
 def _plain(answer: Callable) -> bool:
@@ -187,6 +191,11 @@ def of_check(source: str, grade_id: str, scope: dict) -> dict | None:
     mistakes = [m for a in made for m in a.mistakes]
     tried = to_try(answer, drawn(source, made, given, grade_id, scope), grade_id, mistakes)
     tried = [([text(x, scope) for x in args], hashes) for args, hashes in tried]
+    review = f"review {grade_id}"  # other draws, so that who has tried the page's has not seen these
+    again = to_try(
+        answer, drawn(source, recorded(source, scope, review), given, review, scope), review, mistakes, AGAIN
+    )
+    again = [{"given": [text(x, scope) for x in args], "hashes": hashes} for args, hashes in again]
     names = list(dict.fromkeys(name for _, result in [*cases, *tried] for name in result))
     if not names or len(names) > MOST["results"]:
         return None
@@ -196,6 +205,7 @@ def of_check(source: str, grade_id: str, scope: dict) -> dict | None:
         "results": [list(pair) for pair in zip(names, labels(names, inspect.getdoc(answer) or ""))],
         "cases": [{"given": args, "gives": result} for args, result in cases],
         "numbers": [{"given": args, "hashes": hashes} for args, hashes in tried],
+        "again": {"numbers": again, "doc": inspect.getdoc(answer) or ""},
     }
 
 

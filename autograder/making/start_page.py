@@ -130,6 +130,7 @@ HOW = """
 - What passes is kept with the day in `progress.json`, beside your notebooks: a restart forgets nothing.
 - In `work/`, this page shows it whenever it is opened (close it and open it again), and each check that passes says what is next.
 - In a terminal `course` opens all this where you were, `course next` says what is next on your path, and `course status` how far you are.
+- `course review` asks again what you have read and passed, after 1, 3, 7 and 21 days, with other numbers: five minutes a day.
 - `course check` grades your notebooks with the full tests and changes nothing in them.
 - `course reset 1.4` gives you exercise 1.4 anew.
 - These are your own copies, in `work/`, which git ignores: `course update` brings new text into them, and your answers and own cells stay.

@@ -52,7 +52,7 @@ def entries(result: object) -> dict[str, object]:
 
 
 def to_try(
-    answer: Callable, drawn: list[tuple], salt: str, mistakes: list[Callable]
+    answer: Callable, drawn: list[tuple], salt: str, mistakes: list[Callable], kept: int = KEPT
 ) -> list[tuple[list, dict[str, str]]]:
     """Of the arguments drawn those by which most mistakes show, and a hash for each entry of the answer's result that can be asked.
 
@@ -67,12 +67,14 @@ def to_try(
     found = [(args, {n: float(result[n]) for n in names if _fit(result[n], args)}) for args, result in results]
     told = [_told_apart(args, asked, mistakes) for args, asked in found]
     best: list[int] = []
-    for _ in range(KEPT):
+    for _ in range(kept):
         known = set().union(*(told[i] for i in best))
         left = [i for i, (_, asked) in enumerate(found) if asked and i not in best]
         best += sorted(left, key=lambda i: (len(found[i][1]), len(told[i] | known)), reverse=True)[:1]
-    kept = [found[i] for i in best]
-    return [(args, {n: hashed(x, f"{salt} {i} {n}") for n, x in asked.items()}) for i, (args, asked) in enumerate(kept)]
+    chosen = [found[i] for i in best]
+    return [
+        (args, {n: hashed(x, f"{salt} {i} {n}") for n, x in asked.items()}) for i, (args, asked) in enumerate(chosen)
+    ]
 
 
 def _told_apart(args: list, asked: dict[str, float], mistakes: list[Callable]) -> set[int]:

@@ -75,6 +75,12 @@ def carry(work: Work, words: list[str]) -> None:
     standing.carry(work, " ".join(words))
 
 
+def review(work: Work, words: list[str]) -> None:
+    from . import reviewing
+
+    reviewing.run(work)
+
+
 def reset(work: Work, words: list[str]) -> None:
     from .reset import reset
 
@@ -88,7 +94,7 @@ def doctor(work: Work, words: list[str]) -> int:
 
 
 COMMANDS: dict[str, Callable[[Work, list[str]], int | None]] = {
-    "next": next_step, "status": status, "check": check, "update": newest, "reset": reset,
+    "next": next_step, "status": status, "review": review, "check": check, "update": newest, "reset": reset,
     "rescue": rescue, "carry": carry, "doctor": doctor, "copies": copies,
 }  # fmt: skip
 TAKES_WORDS = ("next", "check", "reset", "carry")

@@ -2,7 +2,7 @@
 
 from autograder.places import SourceError
 from helpers import study_time
-from helpers.check import progress, record
+from helpers.check import progress, record, review
 
 from .copies import START, Work
 
@@ -51,6 +51,8 @@ def status(work: Work) -> None:
         else "No question answered yet."
     )
     work.said.append(said_next(known))
+    if count := len(review.waiting(review.deck(work.tree.notebooks), known, record.today())):
+        work.said.append(f"{count} questions and exercises wait for review: course review")
 
 
 def carry(work: Work, line: str) -> None:

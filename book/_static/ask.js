@@ -21,7 +21,8 @@
     const given = typedNumber(unit && text.endsWith(unit) ? text.slice(0, -unit.length) : text.replace(/%$/, ""));
     return Number.isFinite(given) ? verdict(form, given) : "write a number, such as 100, 1e5 or 1/6.";
   };
-  for (const form of document.querySelectorAll(".ask form")) {
+  // review.js asks in forms of its own.
+  globalThis.askIn = form => {
     form.classList.add("on");
     form.addEventListener("input", () => { form.querySelector("output").textContent = ""; delete form.dataset.state; });
     form.addEventListener("submit", event => {
@@ -31,6 +32,8 @@
       form.dataset.state = told === true ? "right" : "wrong";
       if (form.dataset.name) courseRecord.note(`q:${form.dataset.name}`, told === true ? 1 : 0);
       if (told === true) form.querySelector("details").open = true;
+      form.dispatchEvent(new CustomEvent("answered", { detail: told === true }));
     });
-  }
+  };
+  document.querySelectorAll(".ask form:not(.on)").forEach(askIn);
 })();

@@ -1,0 +1,177 @@
+"""Review: cards from the chapters and exercises with other numbers each time, when they come, and two weeks of it."""
+
+import json
+import random
+import re
+import shutil
+import subprocess
+from collections import Counter
+
+import pytest
+
+from autograder.own_work import reviewing
+from autograder.own_work.copies import Work
+from autograder.places import Tree
+from helpers.check import record, review
+from helpers.check.questions import number
+from helpers.check.record import Entry, Record
+from tests.scratch import ROOT
+from tests.tiers import repeats, some
+
+CARDS = review.deck(ROOT / "notebooks")
+QUESTIONS = [card for card in CARDS if "call" not in card]
+EXERCISES = [card for card in CARDS if "call" in card]
+
+
+def test_there_are_enough_cards_each_with_numbers_that_differ():
+    assert len(QUESTIONS) >= 80 and len(EXERCISES) >= 40
+    assert len({card["name"] for card in CARDS}) == len(CARDS)
+    for card in CARDS:
+        assert 4 <= len(card["fills"]) == len({tuple(fill) for fill in card["fills"]})
+
+
+def test_a_card_never_has_the_numbers_of_last_time():
+    for card in CARDS:
+        for day in range(60):
+            for span in review.SPANS:
+                assert review.setting(card, day) != review.setting(card, day + span), card["name"]
+
+
+def settings(card):
+    """A card with each of its settings."""
+    days = {review.setting(card, day): day for day in range(6)}
+    return [review.shown(card, day) for day in days.values()]
+
+
+@pytest.mark.parametrize("card", QUESTIONS, ids=lambda card: card["name"])
+def test_the_right_answer_is_right_and_each_mistake_is_told(card):
+    for one in settings(card):
+        assert not re.search(r"[{}$\\\x01]|None", one.text.replace("{X: 4, Y: 2}", "").replace("{U_Z}", "")), one.text
+        for i, (value, told) in enumerate(one.replies):
+            answer = value if one.kind == "number" else chr(ord("a") + i)
+            assert review.judged(one, answer) == (i == one.right, told)
+        if one.kind == "number":
+            assert review.judged(one, f"{number(one.replies[one.right][0]) * 1.3} ")[0] is False
+        assert review.judged(one, "no idea") is None or one.kind == "choice"
+
+
+@pytest.mark.parametrize("card", some(EXERCISES, 12), ids=lambda card: card["name"])
+def test_an_exercise_takes_what_our_answer_gives(card):
+    from autograder.making import in_process_grading
+    from autograder.making.shown_cases import labels
+    from autograder.making.tried_numbers import entries
+    from tests.autograder.making.test_shown_cases import value
+
+    topic = next(p.stem for p in Tree().exercises if int(p.stem[2:4]) == int(card["name"].split(".")[0]))
+    names = in_process_grading.names(topic)
+    for one in settings(card):
+        arguments = [value(text, names) for text in card["fills"][one.index]]
+        result = entries(names[card["call"]](*arguments))
+        label = dict(zip(labels(list(result), names[card["call"]].__doc__ or ""), result.values()))
+        right = (
+            next(x for name, x in label.items() if name == card["asks"])
+            if card["asks"] in label
+            else [*result.values()][0]
+        )
+        assert review.judged(one, f"{right:.5e}") == (True, "")
+        assert review.judged(one, f"{right * 1.01:.5e}")[0] is False
+
+
+def test_two_weeks_of_review():
+    """Somebody reads three sections a day and knows four of five answers: nothing is lost, nothing comes early, days stay short."""
+    draw, known, record_ = random.Random(52), {}, Record()
+    sections = list(dict.fromkeys(card["name"].rpartition(".")[0] for card in QUESTIONS))
+    history: dict[str, list[tuple[int, bool]]] = {}
+    for day in range(300, 314):
+        for label in sections[3 * (day - 300) :][:3]:
+            record_.sections[label] = Entry(day)
+        cards = review.waiting(CARDS, record_, day)
+        assert len(cards) <= review.AT_ONCE
+        for card in cards:
+            right = draw.random() < 0.8
+            history.setdefault(card["name"], []).append((day, right))
+            review.answered(record_, card["name"], right, day)
+        record_ = record.of_line(record.as_line(record_))  # carried to the phone and back each night
+    assert len(history) > 40
+    for name, answers in history.items():
+        assert answers[0][0] > record_.sections[name.rpartition(".")[0]].day  # the day after it was read, or later
+        row = 0
+        for (day, right), (then, _) in zip(answers, answers[1:]):
+            row = row + 1 if right else 0
+            assert then - day >= review.SPANS[row], name
+            known[name] = row
+    assert max(known.values()) >= 2  # 1, then 3, then 7 days fit into two weeks
+    waits = [day for card in CARDS if (day := review.due(card, record_)) is not None]
+    assert sum(day <= 314 for day in waits) <= 2 * review.AT_ONCE  # no heap of work
+
+
+def test_what_is_known_moves_back_and_what_is_not_comes_tomorrow():
+    card, own = {"name": "sec-a.1"}, Record(questions={"sec-a.1": Entry(100, 0)})
+    days = [review.due(card, own)]
+    for right in (True, True, True, False, True, True, True, True):
+        review.answered(own, "sec-a.1", right, days[-1])
+        days.append(review.due(card, own))
+    assert days == [101, 104, 111, 132, 133, 136, 143, 164, None]
+
+
+@pytest.mark.skipif(not shutil.which("node"), reason="there is no node here")
+def test_the_page_decides_alike(tmp_path):
+    draw, cases = random.Random(3), []
+    for _ in range(repeats(10, 100)):
+        day, own = draw.randrange(300, 400), Record()
+        for card in draw.sample(CARDS, 60):
+            name = card["name"]
+            if draw.random() < 0.5:
+                own.reviews[name] = Entry(draw.randrange(270, day + 1), draw.randrange(5))
+            (own.passed if "call" in card else own.questions)[name] = Entry(draw.randrange(270, day + 1))
+        cases.append((day, own))
+    program = """
+        const { cases, cards } = JSON.parse(require("fs").readFileSync(0));
+        console.log(JSON.stringify(cases.map(([today, line]) => { const record = courseRecord.parse(line);
+          return [courseReview.waiting(cards, record, today).map(card => [card.name, courseReview.step(record, card.name, true)]),
+                  cards.map(card => { const s = courseReview.shown(card, today);
+                                      return [s.call ?? s.text, s.replies, s.right ?? 0, s.salt ?? ""]; })];
+        })));"""
+    script = tmp_path / "twin.js"
+    sources = [(ROOT / f"book/_static/{name}.js").read_text(encoding="utf-8") for name in ("record", "review")]
+    script.write_text("".join(sources) + program, encoding="utf-8")
+    given = json.dumps({"cases": [(day, record.as_line(own)) for day, own in cases], "cards": CARDS})
+    done = subprocess.run(["node", script], input=given, capture_output=True, text=True, check=True)
+    for (day, own), (names, cards) in zip(cases, json.loads(done.stdout), strict=True):
+        waits = review.waiting(CARDS, own, day)
+        for card in waits:
+            review.answered(own, card["name"], True, day)
+        assert names == [[card["name"], own.reviews[card["name"]].state] for card in waits]
+        for card, (text, replies, right, salt) in zip(CARDS, cards, strict=True):
+            one = review.shown(card, day)
+            assert one.text.endswith(text) and [list(r) for r in one.replies] == replies and one.right == right
+            assert "hashes" not in card or card["hashes"][one.index][1] == salt
+
+
+def test_the_command_asks_judges_and_keeps(tmp_path, capsys):
+    root = tmp_path / "Meine Kurse ü"
+    (root / "notebooks").mkdir(parents=True)
+    shutil.copy(ROOT / "notebooks/review.json", root / "notebooks")
+    work = Work(Tree(root))
+    reviewing.run(work, today=300)
+    assert work.said == ["Nothing waits for review: what you read and pass comes the next day."]
+    path = root / "work/progress.json"
+    record.change(path, lambda r: r.sections.update({"sec-matmul": Entry(299), "sec-quantised": Entry(299)}))
+    shown = {card["name"]: review.shown(card, 300) for card in CARDS}
+    right = shown["sec-matmul.2"].replies[shown["sec-matmul.2"].right][0]
+    answers = iter(["x", chr(ord("a") + shown["sec-matmul.1"].right), "many", right, ""])
+    work.said.clear()
+    reviewing.run(work, lambda wants: next(answers), today=300)
+    assert record.read(path).reviews == {
+        "sec-matmul.1": Entry(300, 1), "sec-matmul.2": Entry(300, 1), "sec-quantised.1": Entry(300, 0)
+    }  # fmt: skip
+    out = capsys.readouterr().out
+    assert "Write one of the letters." in out and "That is no answer" in out and "It is " in out
+    assert work.said == ["2 of 3 known. 1 come on 2026-10-29."]
+
+    def stops(wants):
+        raise KeyboardInterrupt
+
+    reviewing.run(work, stops, today=301)
+    assert work.said[-1].startswith("0 of 0 known; 1 are left for today.")
+    assert Counter(entry.state for entry in record.read(path).reviews.values()) == {1: 2, 0: 1}
