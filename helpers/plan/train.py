@@ -15,7 +15,7 @@ from helpers.costs.racks.training_over_tiers import by_tier, is_hsdp
 from helpers.costs.rooflines.hardware import Chip
 from helpers.costs.rooflines.machines import LARGEST
 from helpers.costs.training.layout import BF16, BY_BYTES, GRAMMAR, Layout, read, shared
-from helpers.costs.training.layout_search import EQUAL, Ranking, search, smallest
+from helpers.costs.training.layout_search import ALIKE, EQUAL, Ranking, search, smallest
 from helpers.costs.training.partial_layout import PARTIAL, Completed, completed_layout, unfolded
 from helpers.costs.training.step_estimate import utilisation
 from helpers.costs.training.training_step import Step, step
@@ -52,6 +52,8 @@ SENT = {
     "stages": "activations of pp",
 }
 """What each of `training_over_tiers.KINDS` is called."""
+ALSO = "; also fsdp={sizes}"
+"""What stands behind a layout whose dp and fsdp may share the same chips otherwise."""
 HSDP = "Weights are gathered inside a {inside}, and only gradients leave it: this is HSDP."
 RINGS = (
     "The estimate is that of a network without oversubscription, because a ring visits all domains of a group before "
@@ -76,6 +78,7 @@ def train(options) -> str:
     steps = (named,) if named else ranking.best
     records = [record(x, asked.cluster, options.budget, options.price) for x in steps]
     if options.json:
+        records = records if named else [one | {"also": ranking.also(n)} for n, one in enumerate(records)]
         counts = {} if named else {"tried": ranking.tried, "fitting": ranking.fitting, "as_good": ranking.as_good}
         return json.dumps({"kinds": KINDS, **counts, "layouts": records}, indent=1)
     head = (
@@ -172,12 +175,22 @@ def layout_words(step: Step) -> str:
     return text if "policy=" in text else f"{text} policy={step.layout.policy}"
 
 
+def also(sizes: Iterable[int]) -> str:
+    """What is said of splits of dp·fsdp that are no other design.
+
+    >>> also((2, 16)), also(())
+    ('; also fsdp=2, 16', '')
+    """
+    return ALSO.format(sizes=", ".join(map(str, sizes))) if sizes else ""
+
+
 def table(ranking: Ranking) -> str:
     """The ranking, a line for each layout."""
     same = ranking.as_good
+    good = f"{same} {'design is' if same == 1 else 'designs are'} as good as the first, within {EQUAL - 1:.0%}"
     lines = [
-        f"{ranking.tried:,} layouts keep the rules and {ranking.fitting:,} of them fit; of each mesh the best is listed, "
-        f"and {same} {'is' if same == 1 else 'are'} as good as the first, within {EQUAL - 1:.0%}.",
+        f"{ranking.tried:,} layouts keep the rules and {ranking.fitting:,} of them fit; {good}. "
+        f"Splits of dp and fsdp within {ALIKE - 1:.0%} stand in one line.",
         f"{'':3}{'estimate':>9}  {'3 of 4 lie in':18}{'floor':>9}{'MFU':>6}{'memory':>9}  layout",
     ]
     for n, best in enumerate(ranking.best, 1):
@@ -185,7 +198,7 @@ def table(ranking: Ranking) -> str:
         between = f"[{show.seconds(e.low)}, {show.seconds(e.high)}]"
         lines.append(
             f"{n:2} {show.seconds(e.mid):>9}  {between:18}{show.seconds(best.math):>9}{best.mfu(e.mid):6.0%}"
-            f"{show.bytes(best.memory.total):>9}  {layout_words(best)}"
+            f"{show.bytes(best.memory.total):>9}  {layout_words(best)}{also(ranking.also(n - 1))}"
         )
     return "\n".join(lines)
 

@@ -19,6 +19,7 @@ from helpers.costs.transformers.public_models import model
 from helpers.figures.inference.planner import serving
 from helpers.figures.inference.planner.training import places
 from helpers.plan.__main__ import parser
+from helpers.plan.train import also
 from tests.tiers import repeats
 from tests.twins.settings import FAMILIES, SERVED, TPUS, chip_name, setting
 
@@ -72,14 +73,15 @@ def told_by_shell(figure, asked: dict[str, str]) -> list:
     out = []
     for one in listed:
         layout = Layout(**{k: x for k, x in one["layout"].items() if k not in ("pods", "policy")})
-        out.append([f"{layout}, keeping {one['layout'].get('policy', Layout.policy)}", one["seconds"]["mid"]])
+        words = f"{layout}, keeping {one['layout'].get('policy', Layout.policy)}{also(one['also'])}"
+        out.append([words, one["seconds"]["mid"]])
     return out
 
 
 @pytest.mark.slow("a browser, and the page of all models")
 @pytest.mark.parametrize("family", FAMILIES)
 def test_the_page_finds_what_the_shell_finds(page, figure, family):
-    """The first ten, in their order, with their seconds."""
+    """The first ten, in their order, with their seconds and with the splits that are no other design."""
     cases = [drawn(figure, seed, family) for seed in range(repeats(12, 250))]
     kinds = Counter()
     for asked, got in zip(cases, page.evaluate(FOUND, cases), strict=True):
@@ -89,6 +91,7 @@ def test_the_page_finds_what_the_shell_finds(page, figure, family):
         kinds |= {
             "found": want != [],
             "none": want == [],
+            "also": any("; also fsdp=" in words for words, _ in got),
             "HSDP": any(" fsdp=" in words and "dp=" in words[:3] for words, _ in got),
         }
     assert all(kinds.values()), kinds

@@ -4,12 +4,12 @@ The layouts of `layout_set` under every policy are ranked by the estimate of `st
 the fastest. Of those that it cannot tell apart the simplest comes first (`Rank`). The shell searches here; pages have the same set
 and the same `rank`, which `helpers.live` writes as JavaScript.
 
-`training_step.step` takes arrays, so a search is one call for some thousand meshes at a time. This module and `layout_set` alone
-of `costs` need NumPy.
+`training_step.step` takes arrays, so a search is one call for some thousand meshes. This and `layout_set` need NumPy.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from math import inf
 
 from helpers.arguments import formula
@@ -28,6 +28,7 @@ SEARCHED = (*AXES, "zero", "microbatches", "v")
 KEPT = POLICIES[:3]  # "nothing" computes all layers again at once: no program of the course's sources does that
 CAREFUL = 1.12  # tp over several domains comes first only if it is more than a tenth faster, `EQUAL` apart: no measured step has it
 EQUAL = 1.01  # estimates that differ by less are equal: no estimate is that good
+ALIKE = 1.02  # splits of dp·fsdp that take so much longer than a better one, or less, are no other design
 NEAR = 1 + 1e-8  # a little more than what `significant` makes equal
 
 
@@ -152,16 +153,16 @@ def rank(layout: Layout, policy, seconds, memory, is_exposed, hbm, edge) -> Rank
 class Ranking:
     """The meshes of a machine, each with the settings that suit it best: numbers are arrays, best first.
 
-    policies   places in POLICIES
-    seconds    of the estimate
-    memory     bytes of the fullest device
-    rank       of each
-    edges      careful seconds that are as good as the best, of what is not exposed and of what is
-    tried      layouts of the set, once for each policy
-    fitting    those of them that fit in memory
-    least      bytes of the fullest device under the one that needs least; infinite if there is none
-    hbm        bytes of a device
-    best       steps of the first of those that fit, or of what is tight if none does, if a search priced them
+        policies   places in POLICIES
+        seconds    of the estimate
+        memory     bytes of the fullest device
+        rank       of each
+        edges      careful seconds that are as good as the best, of what is not exposed and of what is
+        tried      layouts of the set, once for each policy
+        fitting    those of them that fit in memory
+        least      bytes of the fullest device under the one that needs least; infinite if there is none
+        hbm        bytes of a device
+    XX
     """
 
     layouts: Layout
@@ -191,9 +192,26 @@ class Ranking:
 
     @property
     def as_good(self) -> int:
-        """How many are as good as the first: none where nothing fits."""
-        rank, n = self.rank, self.fits
-        return int(((rank.slower == 0) & (rank.exposed == rank.exposed[0]))[:n].sum()) if n else 0
+        """How many designs are as good as the first: none where nothing fits."""
+        slower, exposed, n = self.rank.slower, self.rank.exposed, self.fits
+        return sum(int(slower[i] == 0 and exposed[i] == exposed[0]) for i, *_ in self.designs if i < n)
+
+    @cached_property
+    def designs(self) -> tuple[tuple[int, ...], ...]:
+        """Places of meshes that are one line of a list: of the same tp, cp, ep and pp within `ALIKE`, or all without room."""
+        lines, last, axes = [], {}, ("tp", "cp", "ep", "pp")
+        columns = (x.tolist() for x in (self.seconds, self.rank.lacks > 0, *(getattr(self.layouts, a) for a in axes)))
+        for n, (seconds, *design) in enumerate(zip(*columns)):
+            line = last.get(tuple(design))
+            if line is None or not (design[0] or seconds <= ALIKE * self.seconds[line[0]]):
+                lines.append(line := [])
+                last[tuple(design)] = line
+            line.append(n)
+        return tuple(map(tuple, lines))
+
+    def also(self, line: int) -> tuple[int, ...]:
+        """Sizes of fsdp that the other meshes of a line have, whose dp has the other chips."""
+        return tuple(sorted(int(self.layouts.fsdp[n]) for n in self.designs[line][1:]))
 
     def layout(self, n: int) -> Layout:
         """The one in place n, in plain numbers."""
@@ -304,13 +322,11 @@ def _contenders(grid: Layout, priced: _Priced, held, took, policies, low) -> lis
 def search(
     c: Config, tokens: int, T: int, s: Slice, template: Layout = ANY, policies: tuple[str, ...] = KEPT, top: int = 10
 ) -> Ranking:
-    """The layouts with the fewest estimated seconds (`Step.estimate`), of all that fit: of each mesh the best.
+    """The layouts with the fewest estimated seconds (`Step.estimate`), of all that fit: of each design the best.
 
     Of those within a percent of the best the simplest comes first: fewest axes, no pipeline, fewest microbatches, the lower zero.
     One whose tp leaves its domain has to be a tenth faster than the others; one whose cp has too short blocks comes last (`Rank`).
-    Floors count the pairs that the mask leaves.
-
-    template  whatever a layout says besides what is searched, as `ranking` takes it
+    Floors count the pairs that the mask leaves. `template` is as `ranking` takes it.
 
     >>> from helpers.costs.rooflines.chips import chip
     >>> from helpers.costs.transformers.public_models import model
@@ -319,8 +335,8 @@ def search(
     ['dp=64 zero=2 microbatches=2 policy=everything']
     """
     every = ranking(c, tokens, T, s, template, policies)
-    best = (step(c, every.layout(n), tokens, T, s, "causal") for n in range(min(top, every.fits or every.tight)))
-    return replace(every, best=tuple(best))
+    heads = [n for n, *_ in every.designs if n < (every.fits or every.tight)][:top]
+    return replace(every, best=tuple(step(c, every.layout(n), tokens, T, s, "causal") for n in heads))
 
 
 @formula

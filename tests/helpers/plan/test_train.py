@@ -41,7 +41,8 @@ def test_the_table_is_what_the_search_finds(capsys):
     assert lines[0].startswith(
         "llama-3-70b on 64 v5p (a slice of 4x4x4), 1,048,576 tokens a step in 128 sequences of 8,192"
     )
-    assert [line.split("  ")[-1] for line in lines[3:6]] == [layout_words(at) for at in best]
+    assert [line.split("  ")[-1].split(";")[0] for line in lines[3:6]] == [layout_words(at) for at in best]
+    assert lines[3].endswith("; also fsdp=1, 8, 16")
     assert lines[7] == layout_words(best[0])
 
 
@@ -50,7 +51,7 @@ def test_as_many_as_it_says_are_as_good_as_the_first(capsys):
     some = json.loads(said(capsys, *more, "--top", "100", "--json"))
     mids = [at["seconds"]["mid"] for at in some["layouts"]]
     assert some["as_good"] == sum(x <= 1.01 * min(mids) for x in mids) > 1
-    assert f"{some['as_good']} are as good as the first, within 1%" in said(capsys, *more)
+    assert f"{some['as_good']} designs are as good as the first, within 1%" in said(capsys, *more)
 
 
 def test_every_number_says_what_kind_it_is(capsys):

@@ -87,9 +87,13 @@ window.livePlanner = ({ planner: t }, { F, G, legal, sent, over, bill, lies, ran
     const may = { tp: axis(x => [x, 1, 1]), ep: axis(x => [1, x, 1]), pp: axis(x => [1, 1, x]) };
     const stored = t.stored[at.bytes], prices = tools.pricing({ at: like.at, sizes }, chip, place, tokens, T, stored);
     const policies = at.keep === t.any ? t.kept.map((_, p) => p) : [t.kept.indexOf(at.keep)];
-    const { rows: some, edges } = tools.search(prices, tools.meshes({ may }, n, tokens, T), policies);
+    const { rows: ranked, edges } = tools.search(prices, tools.meshes({ may }, n, tokens, T), policies);
+    const some = tools.designs(ranked);
     const worded = (r, say) => Object.assign(r, { words: fill(say, { layout: tools.layout(r, 1), policy: t.kept[r.policy] }) });
-    for (const r of some) worded(r, t.layout).name = r.mesh.join(".");
+    for (const r of some) {
+      worded(r, t.layout).name = r.mesh.join(".");
+      if (r.also.length) r.words += fill(t.also, { sizes: r.also.join(", ") });
+    }
     // The layout that is typed, as one more line, or what is wrong with it.
     function typedIn(said, who, has) {
       const [typed, nonsense] = read(said), [given, unshared] = unfolded(typed, n);

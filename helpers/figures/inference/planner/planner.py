@@ -257,7 +257,7 @@ class Planner:
             **tools(), "any": say.ANY, "unshared": UNSHARED, "stored": {n: (x.gradient, x.state) for n, x in BY_BYTES.items()},
             "number": f"^({say.NUMBER.pattern})$", "wholes": f"^({say.WHOLE.pattern})$",
             "say": {f"{task}{int(fits)}": s for (task, fits), s in say.SAY.items()},
-            **{n.lower(): getattr(say, n) for n in ("WRONG", "MANY", "SHORT", "FEW", "UNEVEN", "SPLIT", "SHALLOW", "LAYOUT",
+            **{n.lower(): getattr(say, n) for n in ("WRONG", "MANY", "SHORT", "FEW", "UNEVEN", "SPLIT", "SHALLOW", "LAYOUT", "ALSO",
                                                      "LACKS", "PAGE", "TYPE", "CHANGED", "NAMED", "LONG")},
             "tiers": {"names": tiers.NAMES, "links": say.LINKS, "hsdp": say.HSDP},
             "axes": AXES, "elsewhere": [name for name in GRAMMAR if name not in training.TYPED],

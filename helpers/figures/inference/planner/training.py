@@ -21,6 +21,7 @@ from helpers.figures.training.layout_search.candidates import NAMES_OF_STEP, POW
 from helpers.figures.transformers.decoder_sizes.decoder import SIZES
 from helpers.live.jaxpr_to_javascript import javascript
 from helpers.numeric import where
+from helpers.plan.train import also
 
 from . import tiers
 from .words import FEW, LAYOUT, NAMED
@@ -37,6 +38,7 @@ class Ranked:
     """One mesh with the setting that suits it: the best that fits, or the one that needs least memory.
 
     name  sizes of the axes, as a link carries them
+    also  sizes of fsdp of meshes that are no other design
     """
 
     name: str
@@ -44,6 +46,7 @@ class Ranked:
     seconds: float
     memory: float
     rank: Rank
+    also: tuple[int, ...] = ()
 
     @property
     def fits(self) -> bool:
@@ -53,7 +56,8 @@ class Ranked:
     def words(self) -> str:
         """Its axes, without the domains over which they lie."""
         said = axes(replace(self.layout, pods=1))
-        return (NAMED["row"] if self.name == "own" else LAYOUT).format(layout=said, policy=self.layout.policy)
+        words = (NAMED["row"] if self.name == "own" else LAYOUT).format(layout=said, policy=self.layout.policy)
+        return words + also(self.also)
 
 
 @cache
@@ -74,21 +78,22 @@ def found(
 
 
 def lines(some: Ranking) -> tuple[Ranked, ...]:
-    """Every mesh of a ranking in plain numbers."""
+    """Every design of a ranking in plain numbers."""
     out = []
-    for n in range(len(some)):
+    for line, (n, *_) in enumerate(some.designs):
         layout, seconds, memory = some.layout(n), float(some.seconds[n]), float(some.memory[n])
-        out.append(Ranked(".".join(str(getattr(layout, a)) for a in AXES), layout, seconds, memory, some.rank_of(n)))
+        name = ".".join(str(getattr(layout, a)) for a in AXES)
+        out.append(Ranked(name, layout, seconds, memory, some.rank_of(n), some.also(line)))
     return tuple(out)
 
 
 def ranked(c: Config, place: Machine, tokens: int, T: int, policies: tuple[str, ...] = KEPT) -> tuple[Ranked, ...]:
-    """Every mesh once, as `layout_search.ranking` puts them.
+    """Every design once, as `layout_search.ranking` puts them.
 
     >>> from helpers.costs.transformers.public_models import model
     >>> some = ranked(model("llama-2-13b"), places("v5p")[6], 2**20, 4096)
     >>> str(some[0].layout), len(some), sum(r.fits for r in some)
-    ('dp=64 zero=2 microbatches=2 policy=everything stored.state=12', 194, 194)
+    ('dp=64 zero=2 microbatches=2 policy=everything stored.state=12', 83, 83)
     """
     return lines(found(c, place, tokens, T, policies))
 

@@ -209,7 +209,7 @@ FEW = "No layout over {n} chips leaves each group whole sequences: take more tok
 UNEVEN = "N = {N} query heads cannot share K = {K} KV heads evenly: make N a multiple of K."
 SPLIT = "A token cannot go to k = {k} of E = {E} experts: k is at most E."
 SHALLOW = "L = {L} layers are too few for {model}, whose first {dense} have no experts: take {dense} + 1 or more."
-LAYOUT = "{layout}, keeping {policy}"
+LAYOUT, ALSO = "{layout}, keeping {policy}", train.ALSO
 LACKS = "{memory}, {missing} too much"
 PAGE = {
     "train": "Layouts {first} to {last} of {count}; times are estimates, memory is counted",
@@ -282,6 +282,7 @@ HINT = "Choose a task, a model and chips, and say what is promised; then pick an
 RULES = {
     "train": "Training: the chips in powers of two as tp · cp · ep · fsdp · dp · pp; "
     "each line has the ZeRO stage, the microbatches and what is kept that suit it best; yours has what you type, and the rest is found. "
+    "Splits of dp · fsdp that take within 2 % of a better one stand in its line, by their fsdp. "
     "Ranked by the estimate; of those within a percent of the best the simplest first, with the fewest axes. bf16, "
     "Adam's moments in float32, 1F1B with v stages on each device.",
     "serve": "Serving: every way to divide the chips into replicas, each of a power of two of chips, up to "

@@ -87,6 +87,18 @@ window.liveMeshes = (t, F, rank) => {
 
   const sorted = rows => rows.sort((a, b) => sooner(a.rank, b.rank));
 
+  // Of ranked meshes the first of each line of a list, with the fsdp of the others: `designs` of layout_search.py.
+  function designs(rows) {
+    const last = {}, lines = [];
+    for (const r of rows) {
+      const [tp, cp, ep, fsdp, , pp] = r.mesh, design = [tp, cp, ep, pp, r.fits].join(), line = last[design];
+      if (line && (!r.fits || r.seconds <= t.alike * line.seconds)) line.also.push(fsdp);
+      else lines.push(last[design] = Object.assign(r, { also: [] }));
+    }
+    for (const { also } of lines) also.sort((a, b) => a - b);
+    return lines;
+  }
+
   // Which result a step takes longest for, kernels of its layers apart.
   function longest(row) {
     const parts = row.slice(t.times + 2, t.times + t.parts);
@@ -98,5 +110,5 @@ window.liveMeshes = (t, F, rank) => {
     return all.filter(([name, x]) => x !== (name === "zero" ? 0 : 1)).map(([name, x]) => `${name}=${x}`).join(" ") || "one chip";
   }
 
-  return { meshes, pricing, search, ranked, sorted, longest, layout };
+  return { meshes, pricing, search, ranked, sorted, designs, longest, layout };
 };

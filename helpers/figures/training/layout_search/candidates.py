@@ -13,7 +13,7 @@ from helpers.costs.rooflines.chips import chip
 from helpers.costs.rooflines.hardware import Chip, Slice
 from helpers.costs.rooflines.machines import Machine
 from helpers.costs.training.layout import AXES, BF16, Bytes, Layout
-from helpers.costs.training.layout_search import EQUAL, KEPT, NEAR, careful_seconds, exposed, rank
+from helpers.costs.training.layout_search import ALIKE, EQUAL, KEPT, NEAR, careful_seconds, exposed, rank
 from helpers.costs.training.layout_set import STAGES as STAGES_EACH, TABLES, size_rules
 from helpers.costs.training.operation_seconds import CONSTANTS, Constants, Pace
 from helpers.costs.training.step_estimate import Estimate, prices, utilisation
@@ -204,6 +204,7 @@ def tools() -> dict:
         "depth": SIZES.index("L"),
         "tables": TABLES,
         "equal": EQUAL,
+        "alike": ALIKE,
         "names": NAMES_OF_STEP,
         "times": len(TIMES),
         "parts": len(PARTS),

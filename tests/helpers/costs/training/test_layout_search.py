@@ -66,7 +66,8 @@ def test_the_search_is_exact(shape, sequences, policies):
     meshes: dict = {}
     for at in sorted(fit, key=order):
         meshes.setdefault(tuple(getattr(at.layout, a) for a in AXES), at.layout)
-    assert [at.layout for at in found.best] == [*meshes.values()]
+    assert [found.layout(n) for n in range(found.fits)] == [*meshes.values()]
+    assert {at.layout for at in found.best} == {found.layout(line[0]) for line in found.designs if line[0] < found.fits}
 
 
 def test_a_layout_that_has_several_names_is_tried_under_one():
@@ -82,6 +83,27 @@ def test_a_layout_that_has_several_names_is_tried_under_one():
             (other.estimate.mid, other.memory.total), rel=1e-12
         )
         assert [layouts.keeps(c, at, 2**20, 4096, s) for at in (left_out, name)] == [False, True]
+
+
+@walks(["llama-3-8b", "mixtral-8x7b"], [Layout(pods=8), Layout(pods=8, stored=MASTER)])
+def test_a_line_has_one_design_and_no_design_has_two_lines_that_are_close(name, template):
+    found = layouts.ranking(model(name), 2**19, 4096, Slice(chip("H100"), (8,)), template)
+    sizes = [found.layout(n) for n in range(len(found))]
+    assert sorted(n for line in found.designs for n in line) == [*range(len(found))]
+    heads = [line[0] for line in found.designs]
+    assert heads == sorted(heads)
+    last: dict = {}  # of each design the line that was begun last
+    for line in found.designs:
+        (design,) = {(a.tp, a.cp, a.ep, a.pp, n < found.fits) for n in line for a in [sizes[n]]}
+        took = found.seconds[list(line)]
+        assert line == tuple(sorted(line)) and (not design[-1] or took.max() <= 1.02 * took[0])
+        if design in last:
+            assert design[-1] and took[0] > 1.02 * found.seconds[last[design]]
+        last[design] = line[0]
+    for n in range(3):
+        others = {sizes[k].fsdp for k in found.designs[n][1:]}
+        assert found.also(n) == tuple(sorted(others)) and sizes[heads[n]].fsdp not in others
+    assert max(map(len, found.designs)) > 3 and len(last) < len(found.designs)
 
 
 def test_a_rank_says_why_a_layout_comes_first():
