@@ -7,7 +7,8 @@ import sys
 from helpers.costs.inference.serving_constants import ENGINES
 from helpers.costs.training.layout import BY_BYTES
 
-from .ask import COMMAND, EXAMPLE, MOST, SERVES, amount, number, share, shares
+from .ask import COMMAND, EXAMPLE, MOST, SERVES as SERVE_COMMAND, amount, number, share, shares
+from .flags import SERVES, TRAINS
 from .serve import serve
 from .train import train
 
@@ -19,7 +20,7 @@ class Parser(argparse.ArgumentParser):
     """One that says what is wrong in one sentence, with a command that would be right."""
 
     def error(self, message):
-        raise ValueError(f"{message}: {SERVES if self.prog.endswith('serve') else COMMAND}")
+        raise ValueError(f"{message}: {SERVE_COMMAND if self.prog.endswith('serve') else COMMAND}")
 
 
 def parser() -> Parser:
@@ -43,7 +44,12 @@ def training(tasks, both) -> None:
     batch.add_argument("--tokens", type=number, help="of a step, all sequences together")
     batch.add_argument("--sequences", type=number, help="of a step, instead of its tokens")
     task.add_argument("--length", type=number, required=True, help="tokens of a sequence")
-    task.add_argument("--layout", default="", help="one layout, completed by search: tp=8,pp=16")
+    task.add_argument(
+        "--layout",
+        default="",
+        help='one layout, completed by search: tp=8,pp=16, or a framework\'s flags: --layout="--…"',
+    )
+    task.add_argument("--flags", choices=TRAINS, help="the layout as flags of a framework, too")
     task.add_argument(
         "--bytes",
         type=number,
@@ -59,7 +65,7 @@ def training(tasks, both) -> None:
 
 def serving(tasks, both) -> None:
     task = tasks.add_parser(
-        "serve", parents=[both], help="a deployment for what users are promised", epilog=f"example: {SERVES}"
+        "serve", parents=[both], help="a deployment for what users are promised", epilog=f"example: {SERVE_COMMAND}"
     )
     task.set_defaults(run=serve, said_by=task)
     asked = task.add_argument_group("what is served, on what")
@@ -78,7 +84,8 @@ def serving(tasks, both) -> None:
     )
     asked.add_argument("--hits", type=share, default=0.0, help="share of --in that is in caches already, such as 0.6")
     how = task.add_argument_group("how it is served")
-    how.add_argument("--layout", default="", help="one layout instead of a search: tp=8, or dp=16,ep=16")
+    how.add_argument("--layout", default="", help="one layout instead of a search: tp=8, or dp=16,ep=16, or flags")
+    how.add_argument("--flags", choices=SERVES, help="the layout as flags of an engine, too")
     how.add_argument("--weights", choices=WEIGHTS, help="type of the weights; the checkpoint's own, or bf16")
     how.add_argument("--cache", choices=CACHES, help="type of cached numbers; the checkpoint's own, or bf16")
     how.add_argument(

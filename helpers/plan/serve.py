@@ -21,6 +21,7 @@ from helpers.costs.rooflines.hardware import Chip
 from helpers.costs.training.step_estimate import Estimate
 
 from .ask import model_of, of_chips, remarks
+from .flags import flags_words, of_serving, read_flags
 
 KINDS = {
     "first": "estimate, in seconds, three of four measured ones lie between low and high",
@@ -64,9 +65,10 @@ def serve(options) -> str:
     prompt, hits = in_session(options.prompt, options.answer, options.turns, options.hits)
     types = replace(types, hits=hits, drafts=options.drafts)
     asked = c, chip, chips, round(prompt), options.answer, target, ENGINES[options.engine], types
-    ways = completed(c, chips, options.layout, types) if options.layout else ()
+    text, unread = read_flags(options.layout, chips or 0)
+    ways = completed(c, chips, text, types) if text else ()
     answer, apart, best = plan(*asked, ways), None, None
-    if options.layout:
+    if text:
         answer, best = beside(answer, ways, *asked)
     elif answer.kept:  # compared at one speed for users
         same = replace(target, speed=target.speed or answer.best.speed)
@@ -86,7 +88,10 @@ def serve(options) -> str:
         types_said += f", {tokens_of_a_pass(options.drafts):.2f} tokens a step with {len(options.drafts)} drafted"
     head = f"{name} on {how_many}, {lengths_said}, {types_said}, engine {options.engine}.\n{remarks(c, False, bool(options.config))}"
     more = disaggregated_words(apart, answer) if apart else compared(answer.best, best) if best else ""
-    return f"{head}{account(answer, target, options.price, not options.layout)}\n{more}{table(answer)}"
+    told = [account(answer, target, options.price, not text), *(f"  {line}" for line in unread)]
+    if options.flags:
+        told.append(flags_words(options.flags, of_serving(options.flags, axes(answer.best.deployment))))
+    return head + "\n".join(told) + f"\n{more}{table(answer)}"
 
 
 def types_of(options, chip: Chip) -> tuple[Deployment, str]:

@@ -21,6 +21,7 @@ from helpers.costs.training.step_estimate import utilisation
 from helpers.costs.training.training_step import Step, step
 
 from .ask import Question, question, remarks, where
+from .flags import flags_words, of_training, read_flags
 
 WRONG = {
     "unknown": "--layout is names and values such as tp=8,fsdp=64, with names of {names}, and not {part!r}",
@@ -67,8 +68,9 @@ def train(options) -> str:
     asked = question(options)
     c, tokens, T, s = asked.config, asked.tokens, asked.T, asked.machine.slice
     named, template = None, Layout(pods=asked.machine.pods, stored=BY_BYTES[options.bytes])
-    if options.layout:
-        given = unfolded(typed(options.layout, template.pods), s.chips if s.chip.axes else asked.machine.chips)
+    text, unread = read_flags(options.layout, asked.machine.chips, tokens // T)
+    if text:
+        given = unfolded(typed(text, template.pods), s.chips if s.chip.axes else asked.machine.chips)
         done = completed_layout(c, given, tokens, T, s, template)
         named = step(c, done.layout, tokens, T, s, "causal")
         template = replace(template, products=named.layout.products, optimizer=named.layout.optimizer)  # like with like
@@ -86,10 +88,12 @@ def train(options) -> str:
         f"in {tokens // T:,} {'sequences' if tokens > T else 'sequence'} of {T:,}.\n{remarks(c, True, bool(options.config))}"
     )
     told = account(steps[0], asked.cluster, records[0], options)
+    if options.flags:
+        told += "\n" + flags_words(options.flags, of_training(options.flags, steps[0].layout, tokens // T))
     if not named:
         return f"{head}{table(ranking)}\n\n{told}"
     return f"{head}{told}\n" + "\n".join(
-        f"  {line}" for line in (*reading(done, given, options.layout), *compared(named, ranking))
+        f"  {line}" for line in (*unread, *reading(done, given, text), *compared(named, ranking))
     )
 
 
