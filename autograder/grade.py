@@ -385,9 +385,8 @@ def main(argv: list[str] | None = None) -> int:
         return 130
     if not dry:
         print(
-            "\nFeedback pages lie in autograder/feedback; grades in autograder/grades.csv, canvas.csv, moodle.csv and"
+            "\nFeedback pages lie in autograder/feedback; grades in autograder/grades.csv, canvas.csv and moodle.csv."
         )
-        print("gradescope/.")
     if lost := sum(r.fault for r in found):
         print(
             f"{lost} of them could not be graded through no fault of theirs: run the same command again.",

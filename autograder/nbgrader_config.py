@@ -22,7 +22,7 @@ from autograder.grading import nbgrader_steps as ours  # noqa: E402  (the path h
 from autograder.grading.validate import score_first  # noqa: E402
 
 score_first()
-ours.refuse_without_walls()
+ours.grade_one_way()
 
 
 def first(variable: str, folder: Path) -> None:
@@ -65,14 +65,9 @@ c.ExportApp.plugin_class = "autograder.lms.canvas.Grades"
 c.ClearSolutions.code_stub = {"python": "# YOUR CODE HERE\nraise NotImplementedError()"}
 
 # --- grading ------------------------------------------------------------------------------------------------------
-# A submission gives its answers only: tests, tags, points, order and metadata come from the release.
-c.Autograde.sanitize_preprocessors = [
-    ours.Rebuild, stock.ClearOutput, stock.DeduplicateIds, stock.OverwriteKernelspec, stock.OverwriteCells,
-    stock.CheckCellMetadata,
-]  # fmt: skip
-# Answers run in sandboxes; with COURSE_SANDBOX=off in a kernel, as stock does, where they can do all that you can.
+# What `make grade` has found goes through these into the gradebook; `nbgrader autograde` names that command.
 c.Autograde.autograde_preprocessors = [
-    ours.Judge, stock.IgnorePattern, ClearMetadataPreprocessor, stock.LimitOutput, stock.SaveAutoGrades,
+    stock.OverwriteCells, stock.IgnorePattern, ClearMetadataPreprocessor, stock.LimitOutput, stock.SaveAutoGrades,
     stock.AssignLatePenalties, stock.CheckCellMetadata,
 ]  # fmt: skip
 c.ExecutePreprocessor.skip_cells_with_tag = "__never__"  # else the tag "skip-execution" on a test is full marks

@@ -34,14 +34,9 @@ def settings(c, dry: str | None = None):
 
     dry  a folder for all that would be written
     """
-    from nbgrader.converters import Autograde
-
     c.CourseDirectory.submitted_directory = f"{dry}/{STAGED}" if dry else STAGED
     if dry:
         c.CourseDirectory.autograded_directory = f"{dry}/autograded"
-    steps = c.Autograde.get("autograde_preprocessors") or Autograde.autograde_preprocessors.default()
-    replayed = [s for s in steps if not issubclass(s, stock.Execute)]
-    c.Autograde.autograde_preprocessors = [stock.OverwriteCells, *replayed]
     c.Exporter.optimistic_validation = True  # once, after all steps
     return c
 

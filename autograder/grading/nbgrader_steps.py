@@ -2,7 +2,6 @@
 
 import functools
 import html
-import os
 import re
 from pathlib import Path
 
@@ -15,80 +14,24 @@ from nbconvert.preprocessors.sanitize import SanitizeHTML
 from nbgrader.converters import Autograde
 from nbgrader.converters.base import NbGraderException
 from nbgrader.coursedir import CourseDirectory
-from nbgrader.preprocessors import ClearHiddenTests, Execute, NbGraderPreprocessor
+from nbgrader.preprocessors import ClearHiddenTests, NbGraderPreprocessor
 from nbgrader.utils import is_grade, is_solution
 
-from autograder.engine.host import UNSAFE
-from autograder.engine.sandbox import available
+from . import pictures
 
-from . import intake, pictures, which_notebook
-from .rebuild import rebuild
+ONE_WAY = "Submissions are graded by `make grade`, in the course's folder: it runs answers behind walls, and checks apart from them."
 
 
-def place(step: NbGraderPreprocessor, resources, folder: str) -> Path:
-    """The notebook being converted, as it lies in one of the course's folders."""
-    course = step.parent.parent.coursedir  # exporter -> converter
-    names = resources["nbgrader"]
-    student = "." if folder in (course.release_directory, course.source_directory) else names["student"]
-    return Path(course.root, course.format_path(folder, student, names["assignment"]), f"{names['notebook']}.ipynb")
-
-
-class Rebuild(NbGraderPreprocessor):
-    """First step of autograde: the released notebook with the learner's answers in it."""
-
-    def preprocess(self, nb, resources):
-        course = self.parent.parent.coursedir
-        submitted = place(self, resources, course.submitted_directory)
-        released = place(self, resources, course.release_directory)
-        if not released.is_file():
-            raise FileNotFoundError(f"{released} is missing: release the assignment first.")
-        data, choice = which_notebook.taken(submitted.parent, released)
-        sent, of_file = intake.opened(data)
-        nb, notes = rebuild(sent, nbformat.read(released, as_version=4))
-        for note in filter(None, (choice, *of_file, *notes)):
-            self.log.warning(note)
-        return nb, resources
-
-
-class Judge(Execute):
-    """The step of `nbgrader autograde` that runs answers: in sandboxes, or as stock does if that is asked for."""
-
-    def preprocess(self, nb, resources):
-        from . import one_submission, records
-        from .hidden_values import secret
-
-        if os.environ.get("COURSE_SANDBOX") == "off":
-            self.log.warning("No walls: %s", UNSAFE)
-            return super().preprocess(nb, resources)
-        if why := available().refused:
-            raise RuntimeError(why)
-        course, names = self.parent.parent.coursedir, resources["nbgrader"]
-        source, release = (place(self, resources, f) for f in (course.source_directory, course.release_directory))
-        assignment = one_submission.Assignment.of(names["assignment"], source, release, True, self.timeout)
-        folder = place(self, resources, course.submitted_directory).parent
-        data, note = which_notebook.taken(folder, release)
-        sent = records.Sent(names["student"], data, "", None, note)
-        known = records.Records(Path(course.root) / ".grading" / names["assignment"]).load(names["student"])
-        job, _ = records.job(records.Decides(assignment, secret()), sent, known)
-        found = one_submission.judged(assignment, job, nb)
-        for note in found.notes:
-            self.log.warning(note)
-        if found.why:
-            raise RuntimeError(found.why)
-        return nb, resources
-
-
-def refuse_without_walls() -> None:
-    """`nbgrader autograde` and the Formgrader's button stop, before anything is removed, where `make grade` would."""
+def grade_one_way() -> None:
+    """`nbgrader autograde` and the Formgrader's button name the command that grades, and stop before anything is removed."""
     if getattr(Autograde.start, "ours", False):
         return
     stock = Autograde.start
 
     def start(self):
-        runs = any(issubclass(step, Execute) for step in self.autograde_preprocessors)  # not while results are replayed
-        if runs and os.environ.get("COURSE_SANDBOX") != "off" and (why := available().refused):
-            self.log.error(why)
-            raise NbGraderException(why)
+        if type(self) is Autograde:  # and not ours, which writes what is graded
+            self.log.error(ONE_WAY)
+            raise NbGraderException(ONE_WAY)
         stock(self)
 
     start.ours = True

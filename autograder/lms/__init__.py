@@ -1,4 +1,4 @@
-"""Grades for learning platforms: Canvas, Moodle, Gradescope; and their archives of submissions on the way in.
+"""Grades for learning platforms: Canvas and Moodle; and their archives of submissions on the way in.
 
 May import: autograder.grading and what that may import.
 Tests: tests/autograder/lms.

@@ -9,9 +9,8 @@ from autograder.grading.whole_files import digest_of, replace
 
 
 def export(what) -> None:
-    """grades.csv, canvas.csv, moodle.csv and gradescope/, as the gradebook has them; those that are not whole are named."""
+    """grades.csv, canvas.csv and moodle.csv, as the gradebook has them; those that are not whole are named."""
     from autograder.lms.canvas import Canvas, Grades
-    from autograder.lms.gradescope import Gradescope
     from autograder.lms.moodle import Moodle
 
     c, note = what.config(), what.root / ".grading" / "exports.json"
@@ -20,12 +19,11 @@ def export(what) -> None:
         if damaged := [place for place in before if digest_of(what.root / place) not in ("", before[place])]:
             print(f"Not as they were written, so made again: {', '.join(damaged)}.", file=sys.stderr)
     with what.gradebook() as gradebook:
-        kinds = {"grades.csv": Grades, "canvas.csv": Canvas, "moodle.csv": Moodle, "gradescope": Gradescope}
+        kinds = {"grades.csv": Grades, "canvas.csv": Canvas, "moodle.csv": Moodle}
         for place, kind in kinds.items():
             to = what.root / place
-            part = to.with_name(f"{place}.part") if to.suffix else to  # an earlier table stays until this one is whole
+            part = to.with_name(f"{place}.part")  # an earlier table stays until this one is whole
             kind(to=str(part), assignment=[what.topic], parent=None, config=c).export(gradebook)
-            if part != to:
-                os.replace(part, to)
+            os.replace(part, to)
     note.parent.mkdir(exist_ok=True)
     replace(note, json.dumps({place: digest_of(what.root / place) for place in kinds}))

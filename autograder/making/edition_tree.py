@@ -26,7 +26,7 @@ FILES = (
 )  # fmt: skip
 FOLDERS = (".binder", ".devcontainer", "autograder", "book", "helpers", "solutions")
 OF_A_CLASS = {
-    "source", "release", "submitted", "autograded", "feedback", "exchange", "cache", "gradescope", ".grading", "collected", "alike",
+    "source", "release", "submitted", "autograded", "feedback", "exchange", "cache", ".grading", "collected", "alike",
     "extensions.csv", "class_config.py", "grades.csv", "canvas.csv", "moodle.csv",
 }  # fmt: skip
 """What a class leaves in autograder/, which is not the course's."""

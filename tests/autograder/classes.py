@@ -130,8 +130,8 @@ def penalties(what) -> dict[str, float]:
         return {s.student_id: s.late_submission_penalty for s in g.assignment_submissions(TOPIC)}
 
 
-def exports(what) -> dict[str, tuple[float, float, float]]:
-    """Student -> what counts, in grades.csv, in gradescope/ and on the student's own platform: canvas.csv, or else moodle.csv."""
+def exports(what) -> dict[str, tuple[float, float]]:
+    """Student -> what counts, in grades.csv and on the student's own platform: canvas.csv, or else moodle.csv."""
     with open(what.root / "grades.csv", newline="", encoding="utf-8") as file:
         rows = {r["student_id"]: r["score"] for r in csv.DictReader(file)}
     with open(what.root / "canvas.csv", newline="", encoding="utf-8") as file:
@@ -141,10 +141,9 @@ def exports(what) -> dict[str, tuple[float, float, float]]:
             own = {r["Email address"]: [r["Grade"]] for r in csv.DictReader(file) if r["Email address"]}
         assert not own.keys() & columns.keys()
         columns |= own
-    found = (what.root / "gradescope").rglob("results.json")
-    files = {p.parent.name: json.loads(p.read_text(encoding="utf-8"))["score"] for p in found}
-    assert {*files} == {*what.students} == {s for s in files if rows[s] and columns[s][0]}
-    return {s: (float(rows[s]), float(columns[s][0]), files[s]) for s in files}
+    sent = {s for s, row in columns.items() if row and row[0] and rows.get(s)}
+    assert sent == {*what.students}
+    return {s: (float(rows[s]), float(columns[s][0])) for s in sent}
 
 
 # -- who is in the large class

@@ -182,9 +182,6 @@ def leaks(found: Graded) -> list[str]:
         seen += [f"{name}: {outputs[outputs.index('LEAK') :][:200]}"] if "LEAK" in outputs else []
         seen += [f"{name}: {c} in the outputs" for c in CANARIES if c in outputs]
         seen += [f"{name}: {c} on the page" for c in (*CANARIES, "HIDDEN TESTS", "HIDDEN_MARK") if c in page]
-    for path in found.what.root.glob("gradescope/**/*"):
-        if path.is_file() and any(c in path.read_text("utf-8", "replace") for c in CANARIES):
-            seen.append(path.name)
     return seen
 
 

@@ -3,6 +3,8 @@
 import os
 import re
 import shutil
+import subprocess
+import sys
 
 import nbformat
 import pytest
@@ -26,11 +28,12 @@ def nbgrader(tmp_path):
     environment = {k: v for k, v in os.environ.items() if not k.startswith(("JUPYTER_CONFIG", "COURSE_", "PYTHONPATH"))}
     environment |= {"HOME": str(tmp_path / "home"), "COURSE_SECRET": SECRET}
     with commands.nbgrader(tmp_path / "autograder", environment) as run:
+        run.environment = environment
         yield run
 
 
 def test_commands_of_nbgrader(nbgrader, tmp_path):
-    """generate, release, fetch, submit, collect, validate, autograde, feedback, export."""
+    """generate, release, fetch, submit, collect, validate, feedback, export; it leaves grading to `make grade`."""
     course = tmp_path / "autograder"
     release.generate(SAMPLE, tmp_path / "scratch", tmp_path / "scratch" / "notebooks", database=False)
     shutil.copytree(tmp_path / "scratch" / "source", course / "source")
@@ -48,7 +51,17 @@ def test_commands_of_nbgrader(nbgrader, tmp_path):
         cell(nb, key).source = answer
     nbformat.write(nb, mine)
     assert "Success" in nbgrader("validate", str(mine))
-    for command in ("submit", "collect", "autograde", "generate_feedback", "release_feedback", "fetch_feedback"):
+    nbgrader("submit", TOPIC)
+    nbgrader("collect", TOPIC)
+    with pytest.raises(AssertionError, match="Submissions are graded by `make grade`"):
+        nbgrader("autograde", TOPIC)
+    program, env = (
+        [sys.executable, "-m", "autograder.grade", TOPIC],
+        nbgrader.environment | {"PYTHONPATH": str(tmp_path)},
+    )
+    done = subprocess.run(program, cwd=tmp_path, env=env, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    for command in ("generate_feedback", "release_feedback", "fetch_feedback"):
         nbgrader(command, TOPIC)
     nbgrader("export")
     row = (course / "grades.csv").read_text().splitlines()[1].split(",")

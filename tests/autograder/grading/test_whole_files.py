@@ -40,7 +40,7 @@ def with_pages(graded_once, tmp_path_factory):
 
 def written(what) -> dict:
     """Every file that grading made, but the gradebook."""
-    folders = [what.root / f for f in ("autograded", "feedback", "gradescope", ".grading")]
+    folders = [what.root / f for f in ("autograded", "feedback", ".grading")]
     files = [*what.root.glob("*.csv"), *(p for f in folders for p in f.rglob("*") if p.is_file())]
     return {p.relative_to(what.root).as_posix(): p.read_bytes() for p in files}
 
@@ -55,7 +55,7 @@ def test_every_kind_of_file_is_whole_again(with_pages, tmp_path, monkeypatch, ca
     table, notes = what.root / chance.choice(["grades.csv", "canvas.csv", "moodle.csv"]), what.root / ".grading"
     places = [
         what.notebook("autograded", a), what.page(b), what.notebook("autograded", b).with_name("submission_secret.txt"),
-        grade.Records(notes / TOPIC).path(c), table, what.root / "gradescope" / TOPIC / a / "results.json",
+        grade.Records(notes / TOPIC).path(c), table,
     ]  # fmt: skip
     for damaged in (places, [notes / "exports.json"]):
         for path in damaged:
@@ -69,9 +69,7 @@ def test_every_kind_of_file_is_whole_again(with_pages, tmp_path, monkeypatch, ca
         said, of_notebook = capsys.readouterr().err, "  1: the graded notebook is not as it was written"
         if damaged is places:
             assert {*checks_run()} == {a, c} and of_notebook in lines
-            assert (
-                f"made again: the feedback pages of {b}." in said and f"made again: {table.name}, gradescope." in said
-            )
+            assert f"made again: the feedback pages of {b}." in said and f"made again: {table.name}." in said
     assert not checks_run() and not lines and "made again" not in said
 
 
