@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-import yaml
-
 from helpers.study_time import chapter_of as topic_of, notebook_of as reading_of
 
 __all__ = [
@@ -90,6 +88,8 @@ class Tree:
     def edition(self) -> dict:
         """What was chosen for this edition of the course; nothing in the course itself."""
         path = self.root / MARK
+        import yaml  # a fifth of a second, which a start of JupyterLab does without
+
         return yaml.safe_load(path.read_text(encoding="utf-8")) if path.is_file() else {}
 
     @property

@@ -16,7 +16,8 @@ def reset(work: Work, words: list[str]) -> None:
     if len(words) != 1 or not re.fullmatch(r"\d+\.\d+", words[0]):
         raise SourceError("Name one exercise, as in  course reset 1.4")
     number = words[0]
-    topic = next((p.stem for p in work.tree.exercises if int(p.stem[2:4]) == int(number.split(".")[0])), None)
+    topics = [p.parent.name for p in work.tree.notebooks.glob(f"ch*/{NOTEBOOK}.ipynb")]  # a class may have no sources
+    topic = next((t for t in topics if int(t[2:4]) == int(number.split(".")[0])), None)
     name = f"{topic}/{NOTEBOOK}.ipynb"
     if not topic or not readable(work.copy(name)):
         raise SourceError(

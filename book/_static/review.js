@@ -68,7 +68,7 @@ if (globalThis.document) addEventListener("DOMContentLoaded", () => {
     const details = add(form, "details", { className: "answer" });
     add(details, "summary", {}, call ? "Where it is from" : "Answer");
     const link = add(null, "a", { href: card.page }, card.where);
-    add(details, "p", {}, call ? "" : `${replies[right][0]} ${card.unit ?? ""}: ${replies[right][1]} `, link);
+    add(details, "p", {}, call ? "" : `${[replies[right][0], card.unit].filter(Boolean).join(" ")}: ${replies[right][1]} `, link);
     if (!call) askIn(form);
     else form.addEventListener("submit", async event => {
       event.preventDefault();

@@ -8,6 +8,7 @@ import subprocess
 from collections import Counter
 
 import pytest
+import yaml
 
 from autograder.own_work import reviewing
 from autograder.own_work.copies import Work
@@ -26,6 +27,8 @@ EXERCISES = [card for card in CARDS if "call" in card]
 def test_there_are_enough_cards_each_with_numbers_that_differ():
     assert len(QUESTIONS) >= 80 and len(EXERCISES) >= 40
     assert len({card["name"] for card in CARDS}) == len(CARDS)
+    rules = yaml.safe_load((ROOT / "book/data/review.yaml").read_text(encoding="utf-8"))
+    assert {card["name"] for card in QUESTIONS} == {*rules}  # each is asked in some chapter
     for card in CARDS:
         assert 4 <= len(card["fills"]) == len({tuple(fill) for fill in card["fills"]})
 
