@@ -47,7 +47,7 @@ from autograder.lms.exports import export
 from autograder.making.in_process_grading import exercise_of
 
 from . import course
-from .grading import extensions, intake, records, which_notebook
+from .grading import accepted, extensions, intake, records, which_notebook
 from .places import COURSE, FULL, NOTEBOOK, SourceError, is_full
 
 NAME = re.compile(r"[\w.@+-](?:[\w.@+ -]*[\w.@+-])?")
@@ -249,6 +249,7 @@ def _grade(
                 run.take(found)
                 bar.update()
     if not dry:
+        run.changes.accepted = accepted.give(run)
         export(what)
     found = results(run)
     show(found, run.changes)

@@ -21,6 +21,7 @@ class Changes:
         default_factory=lambda: defaultdict(list)
     )  # exercise, points more
     late: dict[float, list[str]] = field(default_factory=lambda: defaultdict(list))  # points that lateness gives back
+    accepted: list[str] = field(default_factory=list)  # who was given points for what a check had told
     most: Counter = field(default_factory=Counter)  # (points of the assignment before, now)
 
     def add(self, record: Record, cells: dict[str, Grade], late: float) -> bool:
@@ -59,7 +60,7 @@ class Changes:
             found.append(wrapped(f"since the last grading: {'; '.join(said)}.", 0))
         elif any(why not in ([NEW], [ANEW]) for why in self.why.values()):
             found.append("No grade changes.")
-        return found
+        return found + [wrapped(line, 0) for line in self.accepted]
 
     def _moves(self) -> list[str]:
         said = []

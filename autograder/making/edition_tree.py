@@ -27,7 +27,7 @@ FILES = (
 FOLDERS = (".binder", ".devcontainer", "autograder", "book", "helpers", "solutions")
 OF_A_CLASS = {
     "source", "release", "submitted", "autograded", "feedback", "exchange", "cache", ".grading", "collected", "alike",
-    "extensions.csv", "class_config.py", "grades.csv", "canvas.csv", "moodle.csv",
+    "extensions.csv", "accepted.csv", "class_config.py", "grades.csv", "canvas.csv", "moodle.csv",
 }  # fmt: skip
 """What a class leaves in autograder/, which is not the course's."""
 LIST = ".edition-files.json"
