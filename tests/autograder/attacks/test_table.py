@@ -9,7 +9,7 @@ from autograder.places import ROOT, Tree
 from autograder.samples import hunt
 from tests.autograder.attacks.table import chapter
 
-GUIDE = (ROOT / "book" / "instructor.md").read_text(encoding="utf-8")
+GUIDE = (ROOT / "book" / "instructor_reference.md").read_text(encoding="utf-8")
 TOPICS = {p.stem[:4]: p.stem for p in Tree(ROOT).exercises}
 
 
