@@ -36,6 +36,8 @@ MODULES = {
     "ring-hops": "attention.block_films.ring_hops",
     "two-tier-all-reduce": "racks.hierarchical_film.figure",
     "cluster": "racks.collective_times.figure",
+    "expert-dispatch": "experts.dispatch_film.figure",
+    "expert-layer": "experts.expert_layer.figure",
 }
 
 

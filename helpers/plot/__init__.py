@@ -16,6 +16,9 @@ from .attention.masks_and_blocks import blocks, masks, work
 from .attention.shared_heads import shared_heads
 from .attention.softmax_state import combine_tree, online_softmax, passing_keys
 from .charts import bars, curves_and_points, levels, lines, roofline, timeline
+from .experts.copies import token_copies
+from .experts.loads import expert_loads
+from .experts.two_meshes import two_meshes
 from .inference.absorption import absorption
 from .inference.batches_in_time import arrivals, batching, ragged
 from .inference.cache_on_chips import attention_layouts, pools, sharded_cache
@@ -37,7 +40,7 @@ from .sharding.arrays_on_mesh import on_mesh
 from .sharding.four_cases import four_cases
 from .sharding.sharded_arrays import frames, layout
 from .training.held_and_sent import held
-from .training.meshes_on_chips import cube, experts, hosts, pods
+from .training.meshes_on_chips import cube, hosts, pods, tokens_to_experts
 from .training.pipelines_and_layouts import intervals, pipelines, plane, predicted
 from .training.step_timelines import spans, step_timelines
 from .training.what_is_divided import divisions
@@ -55,12 +58,13 @@ __all__ = [
     "attention_bytes", "attention_layouts", "backward_block", "bars", "batching", "blocks", "blocks_on_cores",
     "cached_heads", "canvas",
     "chip", "chunks", "combine_tree", "cube", "curves_and_points", "cuts", "decoder_stack", "divisions",
-    "einsum_letters", "expert_exchange", "experts", "flash_tiles", "flow", "four_cases", "frames", "gpu", "held",
+    "einsum_letters", "expert_exchange", "expert_loads", "flash_tiles", "flow", "four_cases", "frames", "gpu", "held",
     "host", "hosts", "intervals", "kept", "kept_over_time", "kept_tokens", "kernels", "kv_heads", "layout", "levels", "linear_forms",
     "lines", "masks", "on_mesh", "online_softmax", "page_table", "pages", "passing_keys", "pipelines", "plane", "pods",
     "pools", "predicted", "prefill_and_decode", "product_gradients", "products", "ragged", "rails", "reuse",
     "ring_or_tree", "rolling", "roofline", "routed", "rows_and_times", "served", "sharded_cache", "shards",
     "shared_heads", "shares", "softmax_chunks", "spans", "speculation", "stacked", "step_timelines",
-    "systolic", "timeline", "torus", "tradeoff", "transformer_block", "trees", "two_tier_steps", "warps", "wave_rows",
+    "systolic", "timeline", "token_copies", "tokens_to_experts", "torus", "tradeoff", "transformer_block", "trees", "two_meshes",
+    "two_tier_steps", "warps", "wave_rows",
     "weights_and_caches", "wiring", "work",
 ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""Seven small pictures for the start page, one for each chapter's question, and the row in which they stand."""
+"""Small pictures for the start page, one for each chapter's question, and the row in which they stand."""
 
 import re
 from collections.abc import Iterable
@@ -174,3 +174,32 @@ def small_hosts() -> Picture:
                 Rectangle((a - 0.35, b - 0.35), 0.7, 0.7, facecolor=fill, edgecolor=INK, linewidth=1, zorder=2)
             )
     return Picture(figure, "Two hosts of four chips, joined inside by a switch and across hosts by four leaf switches.")
+
+
+def small_experts() -> Picture:
+    """Tokens of two hosts on their way to experts: thick over the card once for each host, thin inside."""
+    with rc_context(STYLE):
+        figure, ax = _blank(12.6, 6.6)
+        for host in range(2):
+            left = 0.3 + 6.3 * host
+            ax.add_patch(Rectangle((left, 0.3), 5.7, 4.3, fill=False, edgecolor="#888", linestyle="--"))
+            for i in range(4):
+                _box(ax, left + 0.25 + 1.35 * i, 2.9, 1.15, 1.2, "", PALE)
+                _box(
+                    ax,
+                    left + 0.25 + 1.35 * i,
+                    0.6,
+                    1.15,
+                    1.0,
+                    f"e{4 * host + i}",
+                    COLOURS[(4 * host + i) % 6] + "60",
+                    fontsize=7,
+                )
+        _arrow(ax, (1.1, 4.1), (7.4, 4.1), color=COLOURS[1], connectionstyle="arc3,rad=-0.35", linewidth=1.8)
+        for start, ends in ((1.1, (1.1, 3.8)), (7.4, (7.4, 8.75, 11.45))):
+            for end in ends:
+                _arrow(ax, (start, 2.9), (end, 1.6), color=COLOURS[0])
+    return Picture(
+        figure,
+        "A token of one host goes to two experts there, and once to the other host, to three experts of that one.",
+    )

@@ -148,7 +148,7 @@ def pods(chip: Chip, alt: str, *, count: int = 2, caption: str = "") -> Picture:
     return Picture(figure, alt, caption)
 
 
-def experts(meets, alt: str, *, caption: str = "") -> Picture:
+def tokens_to_experts(meets, alt: str, *, caption: str = "") -> Picture:
     """Tokens of some devices on their way to experts, one on each device: for each device the experts that its tokens meet.
 
     meets  [[expert, …] for each device]; the AllToAll sends each token that is not at home

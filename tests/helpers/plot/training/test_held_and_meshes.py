@@ -82,7 +82,7 @@ def test_every_host_and_every_gpu_of_one_is_there(count):
 def test_pods_and_experts_carry_what_they_are_given():
     c = chip("v5p")
     assert show.rate(c.dcn_bandwidth) in " ".join(texts(plot.pods(c, ALT)))
-    ax = plot.experts([[0, 1], [1, 0]], ALT).figure.axes[0]
+    ax = plot.tokens_to_experts([[0, 1], [1, 0]], ALT).figure.axes[0]
     tokens = [t.get_text() for t in ax.texts if t.get_text().isdigit()]
     assert sorted(tokens) == ["0"] * 4 + ["1"] * 4  # each token twice: at home, and at its expert
 

@@ -1,0 +1,103 @@
+"""The live figure of chapter 8: a layer of experts on hosts, racks or slices, and whether its exchange hides."""
+
+from helpers.costs.rooflines.chips import chip
+from helpers.costs.transformers.public_models import model
+from helpers.live.controls import Choice, Size
+from helpers.live.drawings import Box, Boxes, Follows, Label
+from helpers.live.figure import LiveFigure
+from helpers.live.tables import Result
+
+from .layer import BARS, layer
+
+MODELS = (
+    "mixtral-8x22b", "dbrx", "qwen-3-30b-a3b", "qwen-3-235b-a22b", "qwen-3.5-397b-a17b", "gpt-oss-120b", "llama-4-maverick",
+    "glm-4.5", "glm-5", "minimax-m2", "deepseek-v3", "kimi-k2",
+)  # fmt: skip
+MACHINES = {  # chip, chips of a domain, what one is called, longest ring of a slice
+    "H100 hosts of 8": ("H100", 8, "host", 0),
+    "H800 hosts of 8": ("H800", 8, "host", 0),
+    "B200 hosts of 8": ("B200", 8, "host", 0),
+    "GB200 NVL72 racks": ("GB200", 72, "rack", 0),
+    "TPU v5p slices of 4×4×4": ("v5p", 64, "slice", 4),
+    "TPU v7 slices of 4×4×4": ("v7", 64, "slice", 4),
+}
+TYPES = {
+    "bf16": {"rate": 0, "dispatch": 2, "combine": 2, "weight": 2},
+    "fp8 on the way there": {"rate": 0, "dispatch": 1, "combine": 2, "weight": 2},
+    "fp8 there and in arithmetic": {"rate": 1, "dispatch": 1, "combine": 2, "weight": 1},
+}
+COPIES = {"one for each domain": {"each": 0}, "one for each expert": {"each": 1}}
+LABELS = {"weights": "weights, read", "products": "products", "inside": "exchange inside", "across": "exchange across"}
+HEAD, STEP, BAR, LEFT, WIDE = 4, 26, 17, 27, 55  # heights, and percents of the width
+
+
+def _model(name: str) -> dict[str, float]:
+    c = model(name)
+    return {"D": c.moe.row(c.D), "F": c.moe.F, "E": c.moe.E, "k": c.moe.k}
+
+
+def _machine(name: str, g: int, domain: str, ring: int) -> dict[str, float | str]:
+    c, nan = chip(name), float("nan")
+    rates = {"W": c.link_bandwidth, "card": c.dcn_bandwidth, "W_hbm": c.hbm_bandwidth}
+    flops = {t: c.flops.get(t, nan) for t in ("bf16", "fp8")}
+    return {"g": g, "path": ring / 8 if ring else 1 - 1 / g, "domain": domain} | rates | flops
+
+
+def _bar(n: int, name: str) -> tuple[Box | Label, ...]:
+    """A time's bar, its name before it and the time behind it."""
+    y, follows = HEAD + STEP * n, f"{name}_bar"
+    kind = "fill" if n < 2 else "hatch"
+    return (
+        Box(kind, f"{LEFT}%", str(y), Follows(follows, WIDE, "%"), str(BAR)),
+        Label(f"{LEFT}%", str(y + 13), LABELS[name], anchor="end", dx=-6),
+        Label(Follows(follows, WIDE, "%", LEFT), str(y + 13), "", f"{name}_beside", dx=3),
+    )
+
+
+FIGURE = LiveFigure(
+    name="expert-layer",
+    title="A layer of experts and its exchange",
+    function=layer,
+    controls=(
+        Choice("model", "Model", "deepseek-v3", {name: _model(name) for name in MODELS}),
+        Choice("machine", "Machine", "H100 hosts of 8", {text: _machine(*of) for text, of in MACHINES.items()}),
+        Size("m", "Hosts, racks or slices", 8, 1, 16, steps=(1, 2, 3, 4, 6, 8, 12, 16)),
+        Size("t", "Tokens on each chip", 4096, 1, 32768, parts=2),
+        Choice("types", "Types", "fp8 there and in arithmetic", TYPES),
+        Choice("copy", "Copies over cards", "one for each domain", COPIES),
+    ),
+    results=(
+        Result("products", "products", "s"),
+        Result("weights", "weights, read from memory", "s"),
+        Result("inside", "exchange inside a domain", "s"),
+        Result("across", "exchange across domains", "s"),
+        Result("least", "least F that hides the exchange"),
+        Result("copies", "copies of a token, its own domain's included"),
+        *(Result(f"{name}_beside", unit="s") for name in BARS),  # a result stands in one place: behind its bar, or in the table
+        Result("exchange", unit="s"),
+        *(Result(name, unit="count") for name in ("n", "E", "F")),
+        Result("wrong", words=(
+            "{model} on {count}, {t} tokens on each chip: the exchange takes {exchange}, {tier}, beside products of {products}. {hides} "
+            "An expert has F = {F} and would need {least}{wide}",
+            "The {E} experts of {model} cannot be spread over {n} chips: take fewer domains, or another model.",
+        )),
+        Result("count", words=("1 {domain}", "{m} {domain}s")),
+        Result("tier", words=("over links inside", "over network cards")),
+        Result("hides", words=(
+            "It hides behind them.",
+            "It is longer than these, but hides behind the weights that are read.",
+            "It does not hide.",
+        )),
+        Result("wide", words=(", whatever the tokens.", ", and more tokens do not help.")),
+    ),
+    drawing=Boxes(HEAD + STEP * len(BARS), tuple(shape for n, name in enumerate(BARS) for shape in _bar(n, name))),
+    sentence="{wrong}",
+    unknown="{machine}, {types}: this chip has no published FLOPs/s of these types, or the {E} experts of {model} cannot be spread over "
+    "{n} chips. Take other types, fewer domains, or another model.",
+    alt="Four bars: how long the weights of the experts are read, how long their products take, and how long the exchange takes inside "
+    "the domains and across them. The table has the numbers.",
+    hint="Choose a model, a machine and its types; then move the tokens, which change everything but the verdict.",
+    rules="Forward, at published rates of one direction of each link, with even routing. Products are those of routed experts; all of them "
+    "are shared by all chips, and weights are those of the experts that the batch meets. With one copy for each domain a token crosses "
+    "cards once for each domain that it meets besides its own, at random; DeepSeek-V3's own limit of four hosts is left out.",
+)  # fmt: skip
