@@ -104,6 +104,14 @@ CHAPTERS = [
         skipped=("check.Program(",),
         by_hand=17,
     ),
+    Chapter(
+        "ch08_experts",
+        (*SAYS, ".sends", ".equals("),
+        (7, 2),
+        classes=OTHER_VALUES,
+        skipped=("check.Program(",),
+        by_hand=0,
+    ),
 ]
 of_chapters = pytest.mark.parametrize("chapter", CHAPTERS, ids=lambda c: c.topic)
 
