@@ -24,6 +24,7 @@ COVERED = {
     "ch05_inference": ("E", 32),
     "ch06_attention": ("F", 23),
     "ch07_racks": ("R", 16),
+    "ch08_experts": ("X", 14),
 }
 MENDED = {
     "ch02_sharding": ("E002", 13),
@@ -32,6 +33,7 @@ MENDED = {
     "ch05_inference": ("E003", 23),
     "ch06_attention": ("E004", 27),
     "ch07_racks": ("E012", 10),
+    "ch08_experts": ("E026", 14),
 }
 
 of_chapters = pytest.mark.parametrize("chapter", CHAPTERS)

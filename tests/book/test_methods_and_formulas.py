@@ -12,7 +12,7 @@ from tests.helpers.costs.tables import walks
 
 METHODS = json.loads((ROOT / "book/data/methods.json").read_text(encoding="utf-8"))["methods"]
 # Chapters whose sections show every function of their methods.
-SHOWN = ("ch05_inference", "ch06_attention", "ch07_racks")
+SHOWN = ("ch05_inference", "ch06_attention", "ch07_racks", "ch08_experts")
 FENCE = re.compile(r"^```\{code-cell\}[^\n]*\n(?::[^\n]*\n)*(.*?)^```", re.M | re.S)
 
 FORMULAS = {
@@ -44,6 +44,14 @@ FORMULAS = {
         r"h\, t_\text{hop} + \frac{b\, V}{W}", r"\frac{(h_2 - h_1)\, t_\text{hop}}{(b_1 - b_2)/W}",
         r"m \left( 1 - \Bigl(1 - \frac1m\Bigr)^{k} \right)", r"\frac{1 - 1/m}{g\, W_\text{dcn}}",
         r"2\sqrt{h\, t_\text{piece}\, x}",
+    ],
+    "ch08_experts": [
+        "3DF(E + s) + DE", r"\text{tp} \cdot \text{cp} \cdot \text{dp} \;=\; \text{etp} \cdot \text{ep} \cdot \text{edp}",
+        r"\frac{b_d + b_c}{6} \Bigl(1 - \frac1n\Bigr) \frac{C}{W}", r"\frac{b_d + b_c}{24} A \cdot \frac{C}{2W}",
+        r"\frac{h\,(1 - 1/m)}{W_\text{dcn}}", r"\frac{b}{2} \cdot \frac Ek \cdot \frac{C}{g\,W_\text{dcn}\,P}",
+        r"E \left(1 - \Bigl(1 - \frac kE\Bigr)^{B}\right)", r"E \sum_e f_e P_e",
+        r"\max\left( 2\,T_\text{weights} + T_\text{caches} + T_\text{math},\ T_\text{exchange} \right)",
+        r"\frac{6rDF}{3DFw + r\,(\text{bytes of a row})}", r"\frac{E}{Tk} \sum_{n > \text{cap}} (n - \text{cap}) \cdot P(n)",
     ],
 }  # fmt: skip
 

@@ -19,6 +19,7 @@ PICTURES = {  # words that say what a picture shows which the reading draws
     "work/ch05_inference/reading.ipynb": "Three rising curves on log axes",
     "work/ch06_attention/reading.ipynb": "Three squares of six by six blocks",
     "work/ch07_racks/reading.ipynb": "Four hosts of four chips",
+    "work/ch08_experts/reading.ipynb": "Three rows of the same eight chips",
 }
 
 

@@ -19,6 +19,7 @@ CORE = {
     "ch05_inference": 5500,
     "ch06_attention": 6200,
     "ch07_racks": 6200,
+    "ch08_experts": 6500,
 }
 """Words of a core at most; one also has at most `ASKS` questions and as many boxes "To keep"."""
 TO_DO = {

@@ -127,7 +127,8 @@ def domains_reached(k, m, E: float | None = None, limit: float | None = None):
     """Domains that have an expert of a token, of m that share E experts evenly, at random.
 
     E      left out: experts so many that the same one may be drawn twice; else k is a whole number, and one of Python's
-    limit  the token's k experts lie in at most so many domains, chosen first (DeepSeek-V3: 4)
+    limit  the token's k experts lie in at most so many domains, chosen first and at random (DeepSeek-V3 takes the best four:
+           `experts.exchange.groups_met`)
 
     Of a domain a token chooses none with probability (1 - 1/m)^k, or without drawing twice C(E - E/m, k) / C(E, k).
 

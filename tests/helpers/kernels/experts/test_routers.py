@@ -119,7 +119,7 @@ def test_the_balance_loss_by_hand_and_by_its_gradient():
     dense = jax.grad(routers.balance_loss)(scores, expert)
     for t, e in ((0, 0), (3, 2)):  # with f fixed, in steps
         up, down = (routers.balance_loss(scores.at[t, e].add(h), expert) for h in (1e-2, -1e-2))
-        assert dense[t, e] == pytest.approx((up - down) / 2e-2, rel=1e-3)
+        assert dense[t, e] == pytest.approx(float(up - down) / 2e-2, rel=1e-3)
 
 
 def test_the_loss_over_devices_is_that_of_the_whole_batch():
