@@ -243,10 +243,10 @@ CARD = 0.874  # share of a network card that large arrays reach: `tools.bench_co
 IN_STEP = Table(
     source="python -m tools.bench_estimate --fit: training steps of book/data/published.json",
     date="2026-11-30",
-    link=0.668,  # of NVLink and ICI
+    link=0.669,  # of NVLink and ICI
     network=CARD,
-    hop=7.53e-6,  # seconds: each member of a ring waits for a kernel of its neighbour's
-    network_hop=7.53e-6,
+    hop=7.59e-6,  # seconds: each member of a ring waits for a kernel of its neighbour's
+    network_hop=7.59e-6,
     algorithm=flat_ring,  # NCCL's choice for the arrays of megabytes that a step sends
 )
 IN_STEP_TENSOR = replace(IN_STEP, most_hops=4)  # neighbours: trees and switches take no hop for each

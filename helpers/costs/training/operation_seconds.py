@@ -66,21 +66,21 @@ class Constants:
     experts    seconds in which a host launches a layer with experts, forward and backward, where GPUs hang on it by PCIe
     """
 
-    ampere: float = 0.742
-    hopper: float = 0.646
-    blackwell: float = 0.554
-    v5: float = 0.842
-    v6: float = 0.649
-    eight: float = 0.734
-    attention: float = 0.615
-    half: float = 1200
-    memory: float = 0.625
+    ampere: float = 0.738
+    hopper: float = 0.661
+    blackwell: float = 0.547
+    v5: float = 0.84
+    v6: float = 0.648
+    eight: float = 0.749
+    attention: float = 0.617
+    half: float = 1210
+    memory: float = 0.628
     latency: float = IN_STEP.hop
     link: float = IN_STEP.link
-    tensor: float = 0.732
-    data: float = 0.186
-    usual: float = 1.14
-    experts: float = 0.00757
+    tensor: float = 0.731
+    data: float = 0.173
+    usual: float = 1.13
+    experts: float = 0.00807
 
     def share(self, chip: Chip) -> float:
         """Share of peak of a large product; of a chip without measured steps that of its lender."""
@@ -109,8 +109,8 @@ class Software:
     """What is known of the programs that run a step.
 
     tuned      kernels and network as their makers publish them after tuning, or as one usually has them
-    attention  "fused"; "unmasked": fused, and made before the chip was, with what the mask hides computed too; "stored": T·S weights
-               go through HBM
+    attention  "fused"; "earlier": fused, and made before the chip was, as FlashAttention-2 for an H100; "unmasked": so, with what the
+               mask hides computed too; "stored": T·S weights go through HBM
     overlaps   collectives run beside products where they can
     overlaps_tp  tp's run in pieces beside the products that wait for them
     logit      bytes that the loss holds of a logit: 6 if it is fused, bf16 and a softmax in float32; 10 with a gradient in float32 beside
@@ -126,8 +126,8 @@ class Software:
     logit: float = 6
 
     def __post_init__(self):
-        if self.attention not in ("fused", "unmasked", "stored"):
-            raise ValueError(f"attention is 'fused', 'unmasked' or 'stored', not {self.attention!r}")
+        if self.attention not in ("fused", "earlier", "unmasked", "stored"):
+            raise ValueError(f"attention is 'fused', 'earlier', 'unmasked' or 'stored', not {self.attention!r}")
 
 
 TUNED, USUAL = Software(), Software(tuned=False)
@@ -227,10 +227,10 @@ class Pace:
         half = self.k.half * self.chip.rate("bf16") / A100_BF16 * (1.0 if self.gpu else TORUS)
         rate = self.chip.rate("bf16") * self.power * self.k.attention / (1 + half * a.hops / a.every)
         rate = rate * a.width / (STEP * ceil(a.width / STEP)) * 1.25 * a.width / (a.width + NARROW)
-        old = self.software.attention == "unmasked"
-        if old and self.chip.generation != "ampere":
+        unmasked = self.software.attention == "unmasked"
+        if (unmasked or self.software.attention == "earlier") and self.chip.generation != "ampere":
             rate = rate * OLD
-        forward = a.flops(masked=not old) / rate
+        forward = a.flops(masked=not unmasked) / rate
         return forward + a.hops * self.launch, 2.5 * forward + 2 * a.hops * self.launch
 
     def stream(self, numbers, kernels=0):

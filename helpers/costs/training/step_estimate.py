@@ -187,14 +187,17 @@ def _parts(c: Config, chip: Chip, layout: Layout, p: Prices) -> dict:
     ahead, back = c.L / layout.pp * forward, c.L / layout.pp * (both - forward)
     whole = c.L % layout.pp == 0
     last = where(whole, p.head, p.head / layout.pp)  # of a stage that is as full as the others
+    # Of interleaved stages the next one computes while an activation travels (Megatron-LM's `overlap-p2p-communication`).
+    hidden = maximum(pace.k.data * p.handed, p.handed - even) if pace.software.overlaps else p.handed
+    handed = where(layout.v > 1, hidden, p.handed)
     return {name: rounds * c.L / layout.pp * seconds for name, seconds in layer.items()} | {
         "unembedding": rounds * last,
         "uneven": where(whole, 0.0, rounds * maximum(stage - even - last, 0.0)),
-        "sends": rounds * p.handed,
+        "sends": rounds * handed,
         "bubble": idle(layout.schedule, layout.pp, rounds, layout.v, ahead, back / 2, back / 2),
         "gradients": _gradients(p, layout, back),
         "update": p.update,
-        "host": _host(c, layout, chip, p, rounds * (stage + p.handed)),
+        "host": _host(c, layout, chip, p, rounds * (stage + handed)),
     }
 
 
@@ -216,7 +219,10 @@ def _parts_of_layer(layer: LayerPrices, layout: Layout, pace: Pace) -> dict:
     def beside(sent, forward, backward):
         if not overlaps:
             return sum(sent)
-        return pace.k.data * sum(sent) + maximum(0.0, sent[0] - forward) + maximum(0.0, sent[1] - backward)
+        slows = pace.k.data * sum(sent)
+        outlasts = maximum(0.0, sent[0] - forward) + maximum(0.0, sent[1] - backward)
+        # Tuned programs fetch far enough ahead that links are busy while products are slowed.
+        return maximum(slows, outlasts) if pace.software.tuned else slows + outlasts
 
     tensor, tokens = (
         waits * share for share in (0.5 if pace.software.overlaps_tp else 1.0, 0.0 if layout.overlaps_experts else 1.0)

@@ -32,6 +32,7 @@ from helpers.costs.transformers.training_memory_bytes import unread
 from helpers.numeric import ceil, maximum, minimum, plain, where
 
 from .layout import Layout
+from .layout_set import TABLES
 
 RESIDUAL = 11, 22  # arrays of D numbers a token, forward and backward: two norms, dropouts and additions read or write
 HIDDEN = 2, 3  # arrays of F numbers: an activation function; each gated matrix brings one more, backward two
@@ -332,11 +333,10 @@ def _blocks(c: Config, layout: Layout, kind: LayerKind, rows) -> tuple[Send, ...
 
 
 def _tokens(c: Config, layout: Layout, routed) -> tuple[Send, ...]:
-    """Tokens go to their experts and back; their gradients the same way; experts' inputs are sent again, not kept."""
-    size = layout.stored.activation * routed * layout.ep * layout.tp
-    again = {"block": 1, "nothing": 2}
+    """Tokens go to their experts and back, and so do gradients; what came is kept, and as many numbers that went back are not."""
+    size, again = layout.stored.activation * routed * layout.ep * layout.tp, {"block": 2, "nothing": 2}
     hides = layout.overlaps_experts
-    return (Send("AllToAll", ("tp", "ep"), "tokens", size, 2, 3, 0, again, hides, c.moe.k, layout.nodes),)
+    return (Send("AllToAll", ("tp", "ep"), "tokens", size, 2, 2, 0, again, hides, c.moe.k, layout.nodes),)
 
 
 def _weights(layout: Layout, numbers, copies: tuple[str, ...]) -> tuple[Send, ...]:
@@ -390,7 +390,11 @@ def stage_layers(c: Config, layout: Layout):
 def slowest_stage(c: Config, layer, head, layout: Layout):
     """Seconds of the slowest stage, of those of a layer and of the unembedding.
 
-    Where layers do not divide, the device with the unembedding gets fewer of them.
+    Where layers do not divide, the device with the unembedding gets fewer of them: one fewer if tables count as layers of
+    interleaved stages, or as many as the others leave it to have.
     """
-    most, even = stage_layers(c, layout) * layer, c.L / layout.pp * layer
-    return where(c.L % layout.pp == 0, even + head, maximum(most, even + head / layout.pp))
+    most, even = stage_layers(c, layout), c.L / layout.pp * layer
+    one = (layout.v > 1) & ((c.L + TABLES) % layout.stages == 0)
+    last = most - minimum(where(one, 1, most * layout.pp - c.L), most)
+    fullest = maximum(maximum(most * layer, last * layer + head), even + head / layout.pp)
+    return where(c.L % layout.pp == 0, even + head, fullest)

@@ -87,17 +87,6 @@ def lines(some: Ranking) -> tuple[Ranked, ...]:
     return tuple(out)
 
 
-def ranked(c: Config, place: Machine, tokens: int, T: int, policies: tuple[str, ...] = KEPT) -> tuple[Ranked, ...]:
-    """Every design once, as `layout_search.ranking` puts them.
-
-    >>> from helpers.costs.transformers.public_models import model
-    >>> some = ranked(model("llama-2-13b"), places("v5p")[6], 2**20, 4096)
-    >>> str(some[0].layout), len(some), sum(r.fits for r in some)
-    ('dp=64 zero=2 microbatches=2 policy=everything stored.state=12', 83, 83)
-    """
-    return lines(found(c, place, tokens, T, policies))
-
-
 def equal(rows: tuple[Ranked, ...]) -> tuple[int, float]:
     """How many are as good as the first, and the seconds of the fastest of them."""
     good = [r for r in rows if r.fits and not r.rank.slower]

@@ -67,8 +67,11 @@ def test_blocks_that_a_ring_brings_are_attention_on_as_many_keys():
 
 def test_an_older_kernel_computes_what_the_mask_hides():
     long = Attention(2**20, 8, 2**19, 2**20, 128)
-    new, old = (Pace(chip("H100"), Software(attention=a), k=PERFECT).attention(long)[0] for a in ("fused", "unmasked"))
-    assert old == pytest.approx(2 * new / OLD)
+    kinds = ("fused", "earlier", "unmasked")
+    new, masked, old = (Pace(chip("H100"), Software(attention=a), k=PERFECT).attention(long)[0] for a in kinds)
+    assert masked == pytest.approx(new / OLD) and old == pytest.approx(2 * new / OLD)
+    same = [Pace(chip("A100"), Software(attention=a), k=PERFECT).attention(long) for a in kinds[:2]]
+    assert same[0] == same[1]  # FlashAttention-2 was made for it
 
 
 def test_stored_attention_reads_its_scores():
@@ -119,5 +122,5 @@ def test_a_chip_without_a_generation_borrows_one():
 def test_errors_say_what_would_be_right():
     refused(
         (lambda: Pace(chip("A100"), products="mxfp8").product(WAVE), "A100 has no published rate for 'fp8'"),
-        (lambda: Software(attention="flash"), "attention is 'fused', 'unmasked' or 'stored', not 'flash'"),
+        (lambda: Software(attention="flash"), "attention is 'fused', 'earlier', 'unmasked' or 'stored', not 'flash'"),
     )

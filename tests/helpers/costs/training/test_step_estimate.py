@@ -15,6 +15,7 @@ from helpers.costs.training.step_estimate import (
     step_seconds,
     utilisation,
 )
+from helpers.costs.training.step_operations import operations, slowest_stage
 from helpers.costs.transformers.config import Config
 from helpers.costs.transformers.parameters_and_flops import flops
 from helpers.costs.transformers.public_models import model
@@ -101,6 +102,44 @@ def test_a_host_launches_a_layer_with_experts_in_its_own_time():
         assert (few >= 0.02 * c.L) == waits, name
         many = [step_seconds(c, chip(of), laid, 512, 4096, k=x).parts["kernels"] for x in (k, CONSTANTS)]
         assert many[0] == pytest.approx(many[1], rel=0.02)
+
+
+def test_interleaved_stages_hide_what_they_hand_on():
+    """The next piece computes while an activation travels: a share is left, or what outlasts a microbatch of the stage."""
+    c, layout = model("llama-3.1-405b"), Layout(tp=8, pp=16, v=4, microbatches=64, policy="everything")
+    takes = [step_seconds(c, chip("H100"), a, 64, 8192).parts["sends"] for a in (replace(layout, v=1), layout)]
+    assert takes[1] == pytest.approx(4 * CONSTANTS.data * takes[0])  # four times as often
+    alone = step_seconds(c, chip("H100"), layout, 64, 8192, Software(overlaps=False)).parts["sends"]
+    assert alone == pytest.approx(4 * takes[0])
+
+
+def test_whole_layers_stand_beside_the_unembedding():
+    """94 layers and two tables on 32 devices of three units: the last has two layers and the head (Qwen3-235B on 256 H100)."""
+    for L, pp, v, last in ((94, 32, 3, 2), (94, 8, 4, 11), (61, 16, 1, 1), (62, 4, 1, 14), (64, 16, 1, 4)):
+        c, layer = replace(TIDY, L=L), 3.0
+        most = -(-L // pp)
+        for head in (0.1, 4.0, 100.0):
+            want = max(most * layer, last * layer + head, L / pp * layer + head / pp) if L % pp else most * layer + head
+            got = slowest_stage(c, layer, head, Layout(pp=pp, v=v, microbatches=pp))
+            assert got == pytest.approx(want), (L, pp, v, head)
+
+
+def test_experts_exchange_four_times_and_six_if_the_layer_runs_again():
+    """As the course's own program was counted to do (chapter 4): two AllToAlls forward, and two for the gradients."""
+    layout = Layout(ep=8, fsdp=2, policy="block")
+    (send,) = (s for s in operations(model("mixtral-8x7b"), layout, 16, 4096).layers[0].sends if s.role == "tokens")
+    assert [sum(send.passes(policy)) for policy in ("everything", "matmuls", "block")] == [4, 4, 6]
+
+
+def test_tuned_programs_gather_on_while_products_are_slowed():
+    """Where gathers last longer than a layer, a share of them is not waited for besides."""
+    c, layout = model("mixtral-8x7b"), Layout(fsdp=8, policy="everything")
+    tuned, usual = (
+        step_seconds(c, chip("H100"), layout, 8, 512, Software(tuned=t), replace(CONSTANTS, usual=1.0)).parts["weights"]
+        for t in (True, False)
+    )
+    sent = (usual - tuned) / CONSTANTS.data
+    assert tuned > CONSTANTS.data * sent > 0
 
 
 def test_software_that_overlaps_nothing_waits_for_all():

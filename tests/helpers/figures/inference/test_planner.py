@@ -121,7 +121,7 @@ def check(page, figure, chosen: dict) -> None:
 def test_every_mesh_is_listed_once_with_the_numbers_of_its_step():
     for name, of, n, tokens, T in (("llama-3-8b", "v5e", 4, 2**18, 4096), ("mixtral-8x7b", "H100", 5, 2**20, 8192)):
         c, place = model(name), training.places(of)[n]
-        rows = training.ranked(c, place, tokens, T)
+        rows = training.lines(training.found(c, place, tokens, T))
         assert len({r.name for r in rows}) == len(rows)
         for r in rows[:: len(rows) // 7 + 1]:  # the searched tables against one step, which checks its layout
             at = step(c, r.layout, tokens, T, place.slice)
