@@ -124,7 +124,7 @@ def test_students_get_nothing_that_answers_can_be_read_from(own):
     assert not (students / "_build").exists()
     for topic, promised in (("ch01_rooflines", False), ("ch02_sharding", True)):
         text = (students / f"notebooks/{topic}/exercises.ipynb").read_text(encoding="utf-8")
-        assert ("check.solution(" in text) == promised and ("`make check`" in text) == promised
+        assert ("check.solution(" in text) == promised and ("`course check`" in text) == promised
     said = run(students, "from helpers import check; check.solution('1.2'); check.solution('2.1')").splitlines()
     assert said[0] == "This copy of the course carries no solutions." and "opens after a pass" in said[1]
 
