@@ -70,14 +70,16 @@ if (globalThis.document) addEventListener("DOMContentLoaded", () => {
       if (number) tick(heading, is(number), false);
     }
     for (const a of steps) tick(a, is(stepName(a)), true);
-    const last = steps.findLastIndex(a => is(stepName(a)));
+    const record = courseRecord.read(), number = name => name.replace(/^ex-(\d+)-(\d+)$/, "$1.$2");
+    const days = steps.map(a => (record.get(`s:${stepName(a)}`) ?? record.get(`e:${number(stepName(a))}`) ?? [-1])[0]);
+    const last = days.lastIndexOf(Math.max(-1, ...days.filter(day => day >= 0))); // of that day the furthest
     document.querySelector(".go-on")?.remove();
-    if (last < 0) return;
+    if (!days.some(day => day >= 0)) return;
     const next = [...steps.slice(last + 1), ...steps].find(a => !is(stepName(a)));
     const box = Object.assign(document.createElement("p"), { className: "go-on" });
     const read = new Set(steps.map(stepName).filter(is)).size, all = new Set(steps.map(stepName)).size;
     box.textContent = next ? "Go on: " : "All of these paths is done. ";
-    if (next) box.append(Object.assign(next.cloneNode(true), { className: "reference internal" }));
+    if (next) box.append(/^\d/.test(next.textContent) ? "exercise " : "", Object.assign(next.cloneNode(true), { className: "reference internal" }));
     box.append(` (${read} of ${all} steps of the paths below)`);
     document.querySelector(".doors")?.before(box);
   };

@@ -97,9 +97,9 @@ def test_the_built_page_is_the_same(site, topic):
     assert html.count("try_numbers.js") == 1 and "make lab" in body
 
 
-def test_only_pages_of_exercises_load_the_script(site):
-    loads = {p.parent.parent.name for p in site.rglob("*.html") if "try_numbers.js" in p.read_text("utf-8")}
-    assert loads == {"notebooks"}
+def test_only_pages_of_exercises_and_of_review_load_the_script(site):
+    loads = {p.relative_to(site).as_posix() for p in site.rglob("*.html") if "try_numbers.js" in p.read_text("utf-8")}
+    assert {name.split("/")[0] for name in loads - {"book/review.html"}} == {"notebooks"}
     script = (ROOT / "book/_static/try_numbers.js").read_text(encoding="utf-8")
     assert f"rounds = {tried_numbers.ROUNDS}," in script
 
