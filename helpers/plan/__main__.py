@@ -13,6 +13,7 @@ from .serve import serve
 from .train import train
 
 WEIGHTS = ("bf16", "fp8", "fp4", "int8", "int4", "mxfp4", "nvfp4")
+PRODUCTS = ("bf16", "fp8", "mxfp8", "nvfp4", "int8")
 CACHES = ("bf16", "fp8", "int8", "nvfp4")
 
 
@@ -57,6 +58,7 @@ def training(tasks, both) -> None:
         default=16,
         help="of a parameter: weight, gradient, moments, master copy",
     )
+    task.add_argument("--products", choices=PRODUCTS, default="bf16", help="type in which weights multiply")
     task.add_argument("--group", type=number, help="GPU domains under the same leaf switches: up to 32 hosts, 8 racks")
     task.add_argument("--oversubscription", type=amount, default=1.0, help="of the spine switches over groups; 1: none")
     task.add_argument("--top", type=number, default=10, help="layouts that are listed")

@@ -108,11 +108,7 @@ def of_serving(framework: str, axes: Mapping) -> tuple[str, str]:
 
 
 def flags_words(framework: str, written: tuple[str, str]) -> str:
-    """The flags, and what they leave out.
-
-    >>> flags_words("vllm", ("--data-parallel-size 4", "ep=2"))
-    '  For vllm: --data-parallel-size 4; that leaves out ep=2.'
-    """
+    """The flags, and what they leave out."""
     flags, unsaid = written
     return f"  For {framework}: {flags}" + (f"; that leaves out {unsaid}." if unsaid else "")
 
@@ -152,6 +148,5 @@ def read_flags(text: str, chips: int, sequences: int = 0) -> tuple[str, list[str
         values["fsdp"] = max(1, values["fsdp"] * tp // values.get("ep", tp))
     if rows:
         values["microbatches"] = whole * tp * cp * pp // (chips * rows)
-    order = [name for name in (*SIZES["torchtitan"], *values) if name in values]
-    layout = ",".join(f"{name}={values[name]}" for name in dict.fromkeys(order))
+    layout = ",".join(f"{n}={values[n]}" for n in dict.fromkeys((*SIZES["torchtitan"], *values)) if n in values)
     return layout, [f"Read from flags: {layout}" + (f"; of {', '.join(left)} nothing." if left else ".")]

@@ -67,7 +67,7 @@ def train(options) -> str:
     """What is printed for a training step: the ranking and its first layout, or the layout that is named beside the best."""
     asked = question(options)
     c, tokens, T, s = asked.config, asked.tokens, asked.T, asked.machine.slice
-    named, template = None, Layout(pods=asked.machine.pods, stored=BY_BYTES[options.bytes])
+    named, template = None, Layout(pods=asked.machine.pods, stored=BY_BYTES[options.bytes], products=options.products)
     text, unread = read_flags(options.layout, asked.machine.chips, tokens // T)
     if text:
         given = unfolded(typed(text, template.pods), s.chips if s.chip.axes else asked.machine.chips)
@@ -180,11 +180,7 @@ def layout_words(step: Step) -> str:
 
 
 def also(sizes: Iterable[int]) -> str:
-    """What is said of splits of dp·fsdp that are no other design.
-
-    >>> also((2, 16)), also(())
-    ('; also fsdp=2, 16', '')
-    """
+    """What is said of splits of dp·fsdp that are no other design; "" if there is none."""
     return ALSO.format(sizes=", ".join(map(str, sizes))) if sizes else ""
 
 

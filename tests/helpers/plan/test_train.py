@@ -81,6 +81,21 @@ def test_a_layout_that_is_named_is_priced_as_the_functions_price_it(capsys):
     assert one["price"] == pytest.approx(one["days"] * 24 * 64 * 4) == pytest.approx(hours * 64 * 4)
 
 
+def test_products_may_be_narrower(capsys):
+    """The search ranks steps of that type, a typed layout has it unless it says another, and a chip without it is named."""
+    words = "train llama-3-8b --chips 8xH100 --sequences 64 --length 4096 --json --top 1 --products fp8".split()
+    assert main(words) == 0
+    (one,) = json.loads(capsys.readouterr().out)["layouts"]
+    assert one["layout"]["products"] == "fp8"
+    assert main([*words[:-2]]) == 0
+    (usual,) = json.loads(capsys.readouterr().out)["layouts"]
+    assert one["seconds"]["mid"] < 0.9 * usual["seconds"]["mid"]
+    assert main([*words, "--layout", "fsdp=8"]) == 0
+    assert json.loads(capsys.readouterr().out)["layouts"][0]["layout"]["products"] == "fp8"
+    assert main([x.replace("H100", "A100") for x in words]) == 2
+    assert "A100 has no published rate for 'fp8'" in capsys.readouterr().err
+
+
 HOSTS = "train llama-3-70b --chips 512xH100 --tokens 4194304 --length 8192".split()
 
 

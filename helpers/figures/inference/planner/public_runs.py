@@ -11,7 +11,7 @@ from helpers.costs.inference.serving_estimate import Server, loaded, tokens_per_
 from helpers.costs.inference.serving_operations import Deployment
 from helpers.costs.rooflines.chips import chip
 from helpers.costs.rooflines.hardware import Slice
-from helpers.costs.training.layout import AXES, BF16, Bytes, Layout
+from helpers.costs.training.layout import BF16, Bytes, Layout
 from helpers.costs.training.layout_search import search
 from helpers.costs.training.operation_seconds import Software
 from helpers.costs.training.step_estimate import Estimate, step_seconds, utilisation
@@ -109,17 +109,6 @@ class Run:
         here, there = self.pick.estimate.parts, self.step.estimate.parts
         differ = {name: here.get(name, 0.0) - x for name, x in there.items()}
         return sorted(differ.items(), key=lambda d: -abs(d[1]))[:most]
-
-
-def short_layout(fields: dict) -> str:
-    """The axes, microbatches and stages of a layout, without types, zero and policy.
-
-    >>> short_layout({"tp": 2, "pp": 8, "zero": 1, "v": 4, "policy": "everything", "stored": {"gradient": 4}})
-    'tp=2 pp=8 v=4'
-    """
-    return " ".join(
-        f"{name}={x}" for name, x in fields.items() if name in (*AXES, "microbatches", "v", "overlaps_experts")
-    )
 
 
 def load(data: dict) -> list[Run]:
