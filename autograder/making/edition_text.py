@@ -89,7 +89,7 @@ def weighed(text: str, points: dict[str, float]) -> str:
     ★☆☆ · 5 min · 1.5 points
     a = check.Answer(f, points=0.5)
     """
-    pieces = [(number, "\n".join(lines)) for number, lines in blocks(text)]
+    pieces = [(number, "\n".join(lines)) for number, lines in blocks(text) if lines]
     return "\n".join(_weighed(piece, number, points[number]) if number in points else piece for number, piece in pieces)
 
 

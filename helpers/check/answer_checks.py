@@ -303,17 +303,17 @@ def report(exercise: str, *answers: "Answer | Program", insight: str = "") -> fl
         paragraphs = codecs.decode(insight, "rot13").splitlines()
         if place and notebook() is not None:
             passes.show(exercise, f"{earned:g} of {points:g} points", paragraphs, place)
-            return points_earned(earned)
+            return _points_earned(earned)
         lines += ["", *(textwrap.fill(line, 96) for line in paragraphs)] if insight else []
         lines += ["", place.sentence] if place else []
     elif tries >= TRIES and carries(exercise):
         lines.append(f"  After three tries you may look: check.solution({exercise!r})")
     # nbgrader's Validate repeats what stands on stderr; there it also means no points, so partial credit stays on stdout.
     print("\n".join(lines), file=sys.stderr if earned == 0 and points else sys.stdout)
-    return points_earned(earned)
+    return _points_earned(earned)
 
 
-def points_earned(earned: float) -> float:
+def _points_earned(earned: float) -> float:
     """Points as nbgrader reads them: whole ones without a dot."""
     return int(earned) if earned == int(earned) else earned
 

@@ -13,8 +13,8 @@ MEASURES = re.compile(r"machine\.(measure|sweep\w*)\(|perf_counter|timeit")
 
 
 def cells(path: Path) -> list[tuple[str, str]]:
-    """(options, code) of each code cell."""
-    return CELL.findall(path.read_text(encoding="utf-8"))
+    """(options, code) of each code cell, those apart that a page shows as text."""
+    return CELL.findall(re.sub(r"^`{4,}.*?^`{4,}$", "", path.read_text(encoding="utf-8"), flags=re.M | re.S))
 
 
 def assigned(code: str) -> set[str]:

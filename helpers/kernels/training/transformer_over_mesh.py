@@ -14,7 +14,6 @@ pass ends. A layer keeps the outputs of its products and what others sent it; wh
 
 What it sends is what `costs.training.training_step.step` says under the policy "matmuls", byte for byte and for every number
 of microbatches, but for
-    experts   two AllToAlls in a layer's backward pass, not three: the experts' inputs, once they have come, are kept
     context   a hop more backward: gradients of keys and values come home as the last step of their ring
     tensor    gradients of norms, which every device along Y has of its own tokens, are added up over Y
     the vocabulary's tables, which are whole along Y and gathered once in a step

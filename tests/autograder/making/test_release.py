@@ -21,7 +21,7 @@ def read(folder, name="exercises"):
 def test_same_bytes_each_time(generated, tmp_path):
     release.generate(Tree(SAMPLE), tmp_path / "course", tmp_path / "notebooks", database=False)
     assert release.outdated(tmp_path / "notebooks", generated / "notebooks") == []
-    assert len(list((tmp_path / "notebooks").rglob("*.*"))) == 5
+    assert len(list((tmp_path / "notebooks").rglob("*.*"))) == 6
 
 
 def test_ids_and_metadata_do_not_vary(generated):

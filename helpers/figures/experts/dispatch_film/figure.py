@@ -60,8 +60,8 @@ def home(expert: int) -> Chip:
 def dispatch(way: str) -> Dispatch:
     """All moments under one way of copying, of `plot.experts.copies.copies`.
 
-    >>> [m.sent for m in dispatch("host").frames][-1], [m.label for m in dispatch("host").frames][:3]
-    ((14, 20), ('start', 'over cards', 'inside the hosts'))
+    >>> dispatch("host").frames[-1].sent, [m.label for m in dispatch("host").frames][:3]
+    ((12, 36), ['start', 'over cards', 'inside the hosts'])
     """
     chips = [divmod(i, CHIPS) for i in range(HOSTS * CHIPS)]
     routes = [copies(chip, [home(e) for e in chosen], way) for chip, chosen in zip(chips, experts_of_tokens())]

@@ -158,8 +158,6 @@ def test_layers_send_what_the_predicted_step_does(name):
     axes = replace(axes, capacity=1.0) if axes.experts else axes  # as many places as tokens ask for: k
     layout, norms, kv = LAYOUTS[name], bytes_of(c)[2], 2 * 2 * 8 * 16 * c.K * c.H * c.L
     there, rest = predicted(c, layout, axes)
-    if axes.experts:
-        rest["AllToAll", frozenset("E")] *= 2 / 3  # it keeps what the experts were sent
     if axes.context:
         share = layout.dp * layout.tp * layout.cp  # keys and values of one device
         rest["Permute", frozenset("S")] += kv / share  # the gradients' last hop, home
