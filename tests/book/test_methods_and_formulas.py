@@ -47,7 +47,7 @@ FORMULAS = {
     ],
     "ch08_experts": [
         "3DF(E + s) + DE", r"\text{tp} \cdot \text{cp} \cdot \text{dp} \;=\; \text{etp} \cdot \text{ep} \cdot \text{edp}",
-        r"\frac{b_d + b_c}{6} \Bigl(1 - \frac1n\Bigr) \frac{C}{W}", r"\frac{b_d + b_c}{24} A \cdot \frac{C}{2W}",
+        r"\frac{b_d + b_c}{6} \Bigl(1 - \frac1n\Bigr) \frac{C}{W}", r"\frac{b_d + b_c}{24} A \cdot \frac{C}{2W_1}",
         r"\frac{h\,(1 - 1/m)}{W_\text{dcn}}", r"\frac{b}{2} \cdot \frac Ek \cdot \frac{C}{g\,W_\text{dcn}\,P}",
         r"E \left(1 - \Bigl(1 - \frac kE\Bigr)^{B}\right)", r"E \sum_e f_e P_e",
         r"\max\left( 2\,T_\text{weights} + T_\text{caches} + T_\text{math},\ T_\text{exchange} \right)",
