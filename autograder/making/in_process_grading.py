@@ -76,7 +76,7 @@ def exercise_of(grade_id: str) -> str:
 def judge(nb: NotebookNode, *only: str) -> dict[str, Verdict]:
     """Run every code cell from the top in one fresh namespace; what each check cell gave.
 
-    only   grade_ids: of other exercises just the answers run, which later ones may build on
+    only   grade_ids: of other exercises just answers and what is given run, which later ones may build on
     """
     scope = {"__name__": "__main__", "display": lambda *things: None}
     found = {}
@@ -93,12 +93,13 @@ def judge(nb: NotebookNode, *only: str) -> dict[str, Verdict]:
 
 
 def cells_of(nb: NotebookNode, exercises: set[str]) -> list[NotebookNode]:
-    """The cells of these exercises, those in front of the first, and all answers."""
+    """The cells of these exercises, those in front of the first, all answers and what is given for them."""
     under, found = None, []
     for cell in nb.cells:
         if cell.cell_type == "markdown" and (heading := HEADING.search(cell.source)):
             under = "ch{:02}-q{:02}".format(*map(int, heading.groups()[:2]))
-        if under is None or under in exercises or meta(cell).get("solution"):
+        shared = meta(cell).get("solution") or meta(cell).get("grade_id", "").endswith("-given")
+        if under is None or under in exercises or shared:
             found.append(cell)
     return found
 
