@@ -122,3 +122,12 @@ def test_plain_numbers_are_alike_as_arrays_are(rtol):
                     got,
                     expected,
                 )
+
+
+def test_a_zero_of_a_list_may_be_what_rounding_leaves():
+    """Chances as differences of sums: 1 - 1 + 2.2e-16; but no small number is taken for another, and none of a dict."""
+    chances = [0.0, 0.25, 0.75]
+    assert compare.alike([-2.2e-16, 0.25, 0.75], chances, 1e-6) and compare.alike([0, 0.25, 0.75], chances, 1e-6)
+    assert not compare.alike([1e-13, 0.25, 0.75], chances, 1e-6)
+    assert not compare.alike([2e-16, 1.0], [1e-16, 1.0], 1e-6) and not compare.alike([True, 1.0], [0, 1.0], 1e-6)
+    assert not compare.alike({"a": 2e-16, "b": 1.0}, {"a": 0.0, "b": 1.0}, 1e-6)
