@@ -5,6 +5,12 @@ the scripts, and takes this list.  A theme that lists others gets them deferred 
 the console (test_pages).  Of the search index the template layout.html keeps pages free, and search.html names it.
 """
 
+USED_BY = {
+    "design-tabs": ("sd-tab-set",),
+    "record.js": ('id="sec-', 'id="ch-', 'id="ex-', 'class="ask', 'id="review-cards'),
+}
+"""What a page has that can use a script."""
+
 
 def kept(scripts: list, body: str) -> list:
     """The scripts that a page with this body can use, each once, to be run when the page is read.
@@ -14,9 +20,8 @@ def kept(scripts: list, body: str) -> list:
     found = {}
     for script in scripts:
         inline = script.attributes.get("body") or ""
-        if inline.startswith("DOCUMENTATION_OPTIONS.") or (
-            "design-tabs" in str(script.filename) and "sd-tab-set" not in body
-        ):
+        users = next((marks for part, marks in USED_BY.items() if part in str(script.filename)), None)
+        if inline.startswith("DOCUMENTATION_OPTIONS.") or users and not any(mark in body for mark in users):
             continue
         if script.filename:
             script.attributes["defer"] = "defer"

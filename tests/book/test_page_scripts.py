@@ -15,12 +15,18 @@ def script(filename=None, **attributes):
 
 
 @pytest.mark.parametrize(
-    "body, kept", [("<p>x</p>", ["a.js"]), ('<div class="sd-tab-set"></div>', ["a.js", "design-tabs.js"])]
+    "body, kept",
+    [
+        ("<p>x</p>", ["a.js"]),
+        ('<div class="sd-tab-set"></div>', ["a.js", "design-tabs.js"]),
+        ('<section id="sec-roofline"></section>', ["a.js", "record.js"]),
+    ],
 )
 def test_a_page_keeps_the_scripts_it_uses_once_and_they_wait(body, kept):
     told = [
         script("a.js"),
         script("design-tabs.js"),
+        script("record.js"),
         script("a.js"),
         script(body="DOCUMENTATION_OPTIONS.pagename = 'x';"),
     ]
