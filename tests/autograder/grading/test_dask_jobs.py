@@ -41,8 +41,14 @@ def plain(results) -> dict:
     return {g.student: dataclasses.replace(g, seconds=0.0) for g in found}
 
 
-def below() -> list[int]:
-    return [p.pid for p in psutil.Process().children(recursive=True)]
+def below(before: frozenset[int] | set[int] = frozenset()) -> set[int]:
+    """Processes under this one, without those of `before` and their children: a browser of other tests starts some at any time."""
+    found = set()
+    for process in psutil.Process().children(recursive=True):
+        with contextlib.suppress(psutil.NoSuchProcess):
+            if before.isdisjoint([process.pid, *(p.pid for p in process.parents())]):
+                found.add(process.pid)
+    return found
 
 
 @pytest.mark.slow
@@ -52,7 +58,7 @@ def test_a_worker_killed_in_the_middle(tmp_path, monkeypatch, capfd):
     (tmp_path / "temporary").mkdir()
     monkeypatch.setenv("TMPDIR", str(tmp_path / "temporary"))
     names = ["once-1", "dies-1", "raises-1", *(f"slow-{i}" for i in range(30)), *(f"s-{i}" for i in range(100))]
-    taken, most, found, before = [], 0, [], set(below())
+    taken, most, found, before = [], 0, [], below()
 
     def todo():
         for job in faked.jobs(*names, marks=tmp_path):
@@ -67,7 +73,7 @@ def test_a_worker_killed_in_the_middle(tmp_path, monkeypatch, capfd):
             most = max(most, len(taken) - len(found))
             found.append(one)
             if len(found) == 4:
-                started = set(below()) - before
+                started = below(before)
                 apart(started)
                 os.kill(next(iter(pids.values())), signal.SIGKILL)
     assert not gone(started)
