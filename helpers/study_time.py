@@ -45,7 +45,7 @@ def spent(minutes: float) -> str:
 
 
 def pages(text: str) -> float:
-    """Minutes that a text takes, with its figures, formulas and open code.
+    """Minutes that a text takes, with its figures, formulas and open code; its front matter is not read.
 
     >>> pages("word " * 125), pages("```{code-cell} ipython3\\n" + "x = 1\\n" * 10 + "```")
     (1.0, 1.0)
@@ -54,7 +54,7 @@ def pages(text: str) -> float:
     seen = sum("plot." in cell for cell in cells) + text.count("```{live}") + text.count("```{math}")
     code = sum(len(c.split("\n")) - 2 for c in cells if "hide-" not in c and "remove-" not in c)
     words = re.findall(
-        r"\w+", re.sub(r"\{\{.*?\}\}", "1", re.sub(r"^```.*?^```$|^% [^\n]*$", "", text, flags=re.M | re.S))
+        r"\w+", re.sub(r"\{\{.*?\}\}", "1", re.sub(r"\A---\n.*?^---$|^```.*?^```$|^% [^\n]*$", "", text, flags=re.M | re.S))
     )
     return len(words) / WORDS + code / LINES + seen / FIGURES
 
