@@ -6,8 +6,13 @@ import pytest
 
 
 def near(got, stated):
-    """`got` is `stated`: a whole number exactly, another one to half a unit of its last printed digit, and to 0.5 percent at least."""
-    if isinstance(stated, int) and isinstance(got, int):
+    """`got` is `stated`: a whole number or a zero exactly, another one to half a unit of its last printed digit, and to 0.5 percent at
+    least; of a tuple each number.
+    """
+    if isinstance(stated, tuple):
+        for one, other in zip(got, stated, strict=True):
+            near(one, other)
+    elif stated == 0 or isinstance(stated, int) and isinstance(got, int):
         assert got == stated
     else:
         digits = re.sub(r"e.*", "", repr(stated)).replace(".", "").strip("0")

@@ -27,7 +27,7 @@ TYPES = {
     "fp8 there and in arithmetic": {"rate": 1, "dispatch": 1, "combine": 2, "weight": 1},
 }
 COPIES = {"one for each domain": {"each": 0}, "one for each expert": {"each": 1}}
-LABELS = {"weights": "weights, read", "products": "products", "inside": "exchange inside", "across": "exchange across"}
+LABELS = {"weights": "weights, read", "products": "products", "inside": "over links", "across": "over cards"}
 HEAD, STEP, BAR, LEFT, WIDE = 4, 26, 17, 27, 55  # heights, and percents of the width
 
 
@@ -95,7 +95,7 @@ FIGURE = LiveFigure(
     unknown="{machine}, {types}: this chip has no published FLOPs/s of these types, or the {E} experts of {model} cannot be spread over "
     "{n} chips. Take other types, fewer domains, or another model.",
     alt="Four bars: how long the weights of the experts are read, how long their products take, and how long the exchange takes inside "
-    "the domains and across them. The table has the numbers.",
+    "the domains over links, and across them over cards. The table has the numbers.",
     hint="Choose a model, a machine and its types; then move the tokens, which change everything but the verdict.",
     rules="Forward, at published rates of one direction of each link, with even routing. Products are those of routed experts; all of them "
     "are shared by all chips, and weights are those of the experts that the batch meets. With one copy for each domain a token crosses "
