@@ -16,6 +16,8 @@ WORDS, LINES, FIGURES = 125, 10, 2  # a minute
 NBSP = "\u00a0"  # a number and its unit stay on one line
 LABEL = re.compile(r"^\(([\w:.-]+)\)=$", re.M)
 CELL = re.compile(r"^```\{code-cell\}.*?^```$", re.M | re.S)
+# Front matter, cells, comments and labels.
+UNREAD = re.compile(r"\A---\n.*?^---$|^```.*?^```$|^% [^\n]*$|^\([\w:.-]+\)=$", re.M | re.S)
 EXERCISE = re.compile(r"^### Exercise (\d+\.\d+) .*\n+([★☆]{3})(?: · importance (\d)/5)? · (\d+) min · (.*)", re.M)
 AFTER = re.compile(r" · after \{ref\}`(?:[^`<]*<)?([\w:.-]+)>?`")
 
@@ -45,7 +47,7 @@ def spent(minutes: float) -> str:
 
 
 def pages(text: str) -> float:
-    """Minutes that a text takes, with its figures, formulas and open code; its front matter is not read.
+    """Minutes that a text takes, with its figures, formulas and open code.
 
     >>> pages("word " * 125), pages("```{code-cell} ipython3\\n" + "x = 1\\n" * 10 + "```")
     (1.0, 1.0)
@@ -53,9 +55,7 @@ def pages(text: str) -> float:
     cells = CELL.findall(text)
     seen = sum("plot." in cell for cell in cells) + text.count("```{live}") + text.count("```{math}")
     code = sum(len(c.split("\n")) - 2 for c in cells if "hide-" not in c and "remove-" not in c)
-    words = re.findall(
-        r"\w+", re.sub(r"\{\{.*?\}\}", "1", re.sub(r"\A---\n.*?^---$|^```.*?^```$|^% [^\n]*$", "", text, flags=re.M | re.S))
-    )
+    words = re.findall(r"\w+", re.sub(r"\{\{.*?\}\}", "1", UNREAD.sub("", text)))
     return len(words) / WORDS + code / LINES + seen / FIGURES
 
 

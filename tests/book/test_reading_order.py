@@ -166,6 +166,15 @@ def test_a_chapter_has_five_to_twelve_core_exercises_and_its_notebook_says_which
     assert re.findall(r"\[(\S+)\]\(#ex-", text.partition("Core exercises, ")[2].split("\n")[0]) == found
 
 
+def test_the_first_page_of_jupyterlab_and_a_chapters_head_say_the_same_minutes():
+    said = re.findall(
+        r"\[reading\]\((\w+)/reading\.ipynb\), ([^|]*\w) \|",
+        (Tree().notebooks / "README.md").read_text(encoding="utf-8"),
+    )
+    assert len(said) == len(Tree().chapters)
+    assert said == [(topic, study_time.spent(study_time.reading(topic))) for topic, _ in said]
+
+
 def test_reading_goes_by_what_a_text_holds():
     text = "(sec-a)=\n## A\n" + "word " * 373 + "\n% let a = 1\n"
     folded = "```{code-cell} ipython3\n:tags: [hide-input]\n\n" + "x = 1\n" * 50 + "```\n"
