@@ -34,15 +34,18 @@ const courseRecord = (() => {
     return ["r2r1", words.length, ...words].join(" ");
   };
   const read = () => { try { return parse(stored()); } catch { return new Map(); } };
-  // Read again before each change: another page may have written meanwhile.
+  // Read again before each change, for another page may have written meanwhile. A browser may tell of that late, and then the
+  // other's line lacks what was brought here: once it does tell, this page brings that again.
+  const brought = new Map();
+  const heard = text => text === null ? brought.clear() : bring(brought);
   const bring = other => {
     const record = read(), before = new Set(line(record).split(" ").slice(2));
-    for (const [name, entry] of other) put(record, name, entry);
+    for (const [name, entry] of other) { put(record, name, entry); put(brought, name, entry); }
     store(line(record));
     globalThis.dispatchEvent?.(new Event("course-record"));
     return line(record).split(" ").slice(2).filter(word => !before.has(word)).length;
   };
-  return { today, parse, line, read, bring, note: (name, state = 0, day = today()) => bring(new Map([[name, [day, state]]])) };
+  return { today, parse, line, read, bring, heard, note: (name, state = 0, day = today()) => bring(new Map([[name, [day, state]]])) };
 })();
 
 if (globalThis.document) addEventListener("DOMContentLoaded", () => {
@@ -85,7 +88,7 @@ if (globalThis.document) addEventListener("DOMContentLoaded", () => {
   };
   show();
   addEventListener("course-record", show);
-  addEventListener("storage", ({ key }) => key === "r2r" && show());
+  addEventListener("storage", ({ key, newValue }) => { if (key === "r2r") { courseRecord.heard(newValue); show(); } });
 
   // A section is read once its end was seen and it was in the middle of the screen for a fifth of the time that its words take.
   const words = ({ section }) => section.textContent.split(/\s+/).length

@@ -44,7 +44,8 @@ def test_two_pages_at_once_lose_nothing(visit):
     visit.go(second, REVIEW)
     for i in range(20):
         bring((first, second)[i % 2], f"r2r1 1 s:sec-{i}=300")
-    assert len(of_line(second.evaluate(RECORD)).sections) == 20
+    for page in (first, second):
+        page.wait_for_function("() => courseRecord.read().size === 20", timeout=10_000)
 
 
 @pytest.mark.parametrize("width", [390, 1280])
