@@ -15,9 +15,9 @@ COURSE := $(VENV)/.course
 export FULL AREAS BASE SEED
 # Files and exercises that somebody names: recipes take them from the environment, so names may have spaces and quotes.
 export FROM CLASS EDITION INTO NEW TRY
-# EXTRA=tpu adds libtpu, once, with which chapters compile for TPUs that are not here; dask and postgres are for large classes.
+# EXTRA=tpu adds libtpu, once, with which chapters compile for TPUs that are not here; postgres is for several graders.
 EXTRA  ?=
-EXTRAS := tpu dask postgres
+EXTRAS := tpu postgres
 ifneq ($(filter-out $(EXTRAS),$(EXTRA)),)
 $(error There is no EXTRA=$(filter-out $(EXTRAS),$(EXTRA)): there are $(EXTRAS))
 endif
@@ -146,8 +146,8 @@ $(READY): requirements.txt pyproject.toml
 	$(INSTALL) --no-deps --no-build-isolation -e .
 	@touch $(READY)
 
-$(VENV)/.extra-dask $(VENV)/.extra-postgres: $(VENV)/.extra-%: $(READY)
-	$(INSTALL) --no-build-isolation -e '.[$*]'
+$(VENV)/.extra-postgres: $(READY)
+	$(INSTALL) --no-build-isolation -e '.[postgres]'
 	@touch $@
 
 $(VENV)/.extra-tpu: $(READY)

@@ -6,7 +6,7 @@ Stop it at any moment and start it again: it goes on where it was, and scores gi
 COURSE_SEED     what checks draw from where there is no secret (default 0)
 COURSE_SECRET   hidden values are drawn from it, 32 characters or more (default: a private file of yours, made on first use)
 COURSE_DB_URL   the gradebook (default: SQLite in autograder/)
-COURSE_WORKERS  how many at a time, or "dask", or a Dask scheduler as tcp://host:port
+COURSE_WORKERS  how many at a time (default: as many as there are cores, up to 4)
 COURSE_SANDBOX  "off": run answers without walls, so that they can read and change all that you can
 """
 
@@ -39,10 +39,10 @@ from autograder.grading.class_summary import (
 )
 from autograder.grading.feedback_pages import write_feedback
 from autograder.grading.hidden_values import secret
+from autograder.grading.jobs import pool
 from autograder.grading.one_submission import Assignment
 from autograder.grading.records import Decides, Record, Records, Sent
 from autograder.grading.what_changed import Changes, points
-from autograder.grading.workers import pool
 from autograder.lms.exports import export
 from autograder.making.in_process_grading import exercise_of
 

@@ -10,7 +10,6 @@ import ast
 import contextlib
 import ctypes
 import datetime
-import importlib.util
 import json
 import os
 import platform
@@ -283,8 +282,6 @@ def one(topic: str, options, folder: Path) -> dict:
     print(f"{topic}: a class of {options.students}; stock grades {n} of them. {machine()}", flush=True)
     stock, stock_pages, points = bench.run(STOCK, STOCK_PAGES, n, COURSE_SANDBOX="off", COURSE_SEED="0")
     ours, pages, where = {}, {}, {"1 worker": "1", "2 workers": "2"}
-    if importlib.util.find_spec("distributed"):
-        where["Dask, 2 workers"] = "dask"
     for name, words in where.items():
         ours[name], our_pages, got = bench.run(OURS, PAGES, options.students, words)
         pages = {"stock": stock_pages, "ours": our_pages}

@@ -1,4 +1,4 @@
-"""From submissions to the gradebook: intake, rebuilding, jobs on this machine or on Dask, records, nbgrader's converter, summary.
+"""From submissions to the gradebook: intake, rebuilding, jobs, records, nbgrader's converter, summary.
 
 May import: autograder.making, autograder.engine, autograder.course, autograder.places.
 Tests: tests/autograder/grading; attacks on all of it in tests/autograder/attacks.

@@ -183,6 +183,13 @@ class Local(Processes):
             return found
 
 
+def pool(assignment: Assignment, workers: str = "", grade: Grade = one_submission.graded) -> Local:
+    """So many processes, or as many as there are cores, up to four."""
+    if workers and not (workers.isdecimal() and int(workers)):
+        raise SourceError(f'COURSE_WORKERS is "{workers}": give a number of processes.')
+    return Local(assignment, int(workers or min(4, os.cpu_count() or 1)), grade)
+
+
 class Worker:
     """A process that grades one job at a time: jobs go in as pickles, results come out as lines of JSON, never as code."""
 

@@ -18,7 +18,7 @@ import pytest
 
 from autograder.engine import sandbox
 from autograder.engine.bundle import bundle
-from autograder.grading import jobs, one_submission, records, workers
+from autograder.grading import jobs, one_submission, records
 from autograder.places import SourceError
 from tests.autograder.engine import small
 from tests.autograder.grading import faked
@@ -261,12 +261,12 @@ def test_an_interrupt_that_wakes_nobody_is_seen(tmp_path):
 @pytest.mark.parametrize("where", ["0", "-1", "two", "1.5", "http://host"])
 def test_settings_that_mean_nothing(where):
     with pytest.raises(SourceError, match="COURSE_WORKERS is"):
-        workers.pool(faked.assignment(), where)
+        jobs.pool(faked.assignment(), where)
 
 
 def test_settings():
     for where, n in (("3", 3), ("", min(4, os.cpu_count()))):
-        with workers.pool(faked.assignment(), where) as pool:
+        with jobs.pool(faked.assignment(), where) as pool:
             assert isinstance(pool, jobs.Local) and pool.workers == n
 
 
