@@ -1,10 +1,10 @@
 """Take a platform's archive of submissions: `python -m autograder.collect ch01_rooflines --from submissions.zip`.
 
-The zip of Canvas or Moodle as it was downloaded, or a folder that it was unpacked into, goes into submitted/; so does the
-assignment's folder in each home, where a folder holds the homes of students, named by their ids.
+The zip of Canvas, Moodle or Gradescope as it was downloaded, or a folder that it was unpacked into, goes into submitted/; so does
+any folder with one for each student, named by the student's id.
 Nothing is lost: an earlier submission that differs is kept in collected/, and so are files that belong to nobody.
 
-No time of submission is written: neither platform puts it into the archive, whose own times are those of the download.
+Of the three only Gradescope says when something was handed in; the times of an archive's files are those of the download.
 """
 
 import argparse
@@ -16,12 +16,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from autograder.grading.class_summary import ROWS, fitted, plain, wrapped
-from autograder.lms import class_list
-from autograder.lms.archives import Archive, Entry, Unreadable, opened
+from autograder.lms import canvas, class_list, folders, gradescope
+from autograder.lms.archives import Archive, Claim, Entry, Sender, Unreadable, opened
 from autograder.lms.class_list import KEPT, Person
-from autograder.lms.placing import Folder, contents, free, in_order
+from autograder.lms.placing import OURS, Folder, contents, free, in_order
 from autograder.lms.roster import Roster, enter, roster
-from autograder.lms.senders import Claim, Sender, claim
+from autograder.lms.senders import claim
 
 from .grade import Class, alone
 from .places import FULL, SourceError, is_full
@@ -69,18 +69,20 @@ def collect(what: Class, source: Path, given: Path | None = None) -> Collected:
     kept = what.root / KEPT / what.topic
     found = Collected()
     with what.gradebook() as gradebook, contextlib.ExitStack() as stack:
-        known = roster(gradebook, lists, what.fit)
-        before = {*known.people} - known.listed if lists else set()
-        archive = stack.enter_context(opened(source, _homes(source, what.topic, known)))
+        archive = stack.enter_context(opened(source))
+        submissions = gradescope.submissions(archive)
+        before = {s.id for s in gradebook.students}
+        known = roster(gradebook, lists, what.fit, submissions)
+        before = before - known.listed if lists else set()
         for one in lists:
             one.save(what.root, what.topic)
         others = {a.name for a in gradebook.assignments} - {what.topic}
-        sent, nobodys = _sorted(archive, known, what.topic, others)
+        sent, nobodys = _sorted(archive, known, submissions, what.topic, others)
         if not sent:
             raise SourceError(
                 f"None of the {len(nobodys)} files in {plain(str(source))} has a name that Canvas or Moodle gives, like "
                 "lovelaceada_12_345_exercises.ipynb or `Ada Lovelace_12_assignsubmission_file/exercises.ipynb`, or lies in "
-                f"the folder {what.topic} of a folder with a student's id."
+                f"a submission's folder of Gradescope's export or, for {what.topic}, in a folder with a student's id."
             )
         senders, files = _by_student(sent, known, what, found)
         enter(gradebook, known.people)
@@ -100,41 +102,27 @@ def collect(what: Class, source: Path, given: Path | None = None) -> Collected:
     return found
 
 
-def _homes(source: Path, topic: str, known: Roster) -> list[str]:
-    """The assignment's folder in the homes of a folder: those of students, and beside one those of people whom no list names."""
-    there = [p.parent.name for p in sorted(source.glob(f"*/{topic}")) if claim((p.parent.name, "")) is None]
-    return [f"{name}/{topic}" for name in there] if known.people.keys() & set(there) else []
-
-
 Files = list[tuple[Claim, Entry]]
 
 
-def _sorted(archive: Archive, known: Roster, topic: str, others: set[str]) -> tuple[dict[Sender, Files], list[Entry]]:
+def _sorted(
+    archive: Archive, known: Roster, submissions: dict, topic: str, others: set[str]
+) -> tuple[dict[Sender, Files], list[Entry]]:
     """The files of each sender, and those of nobody.
 
-    others  the course's other assignments: what lies in a folder of that name is not for this one
+    submissions  of Gradescope
+    others       the course's other assignments
     """
     sent: dict[tuple[str, str], Files] = defaultdict(list)
     nobodys = []
     for entry in archive.entries:
-        found = claim(entry.path, lambda s: known.find(s) is not None, known.named)
-        found = found or _by_folder(entry, known, topic, others)
-        if found:
+        found = gradescope.claim(entry.path, submissions)
+        found = found or claim(entry.path, lambda s: known.find(s) is not None, known.named)
+        if found := found or folders.claim(entry.path, known.people.keys(), topic, others):
             sent[found.sender.platform, found.sender.number].append((found, entry))
         else:
             nobodys.append(entry)
     return {files[0][0].sender: files for files in sent.values()}, nobodys
-
-
-def _by_folder(entry: Entry, known: Roster, topic: str, others: set[str]) -> Claim | None:
-    """Who sent a file of no platform: the student whose id its folder has."""
-    for i, part in enumerate(entry.path[:-1]):
-        if part in known.people:
-            rest = entry.path[i + 1 :]
-            if rest[0] in others and len(rest) > 1:
-                return None
-            return Claim(Sender("", part), rest[1:] if len(rest) > 1 and rest[0] == topic else rest)
-    return None
 
 
 def _by_student(
@@ -149,18 +137,18 @@ def _by_student(
             students = [sender.number]
         else:
             students = known.members(sender) or [known.stranger(sender)]
-        canvas = sender.number if sender.platform == "Canvas" and sender.number.isdecimal() else ""
+        number = sender.number if sender.platform == canvas.NAME and sender.number.isdecimal() else ""
         for student in students:
             person = known.people.get(student)
             if sender.platform and student not in known.listed and (known.listed or person is None):
                 found.strangers.append(student)
             if what.fit(student):
                 known.people[student] = replace(
-                    person or Person((student,)), canvas=(person and person.canvas) or canvas
+                    person or Person((student,)), canvas=(person and person.canvas) or number
                 )
             if student in known.by_name.values() and (sender.platform, sender.number) not in known.by_number:
                 found.by_name.append(f"{student} (number {sender.number})")
-            senders.setdefault(student, sender)
+            senders[student] = max(senders.get(student, sender), sender, key=lambda s: s.stamp)
             files[student] += sent[sender]
     return senders, files
 
@@ -195,6 +183,8 @@ def _take(what: Class, kept: Path, student: str, sender: Sender, known: Roster, 
     names = sorted(f.relative_to(folder.at).as_posix() for f in folder.files)
     if not names:
         return Row(student, [], "not taken", folder.notes)
+    if sender.stamp:
+        (folder.at / OURS[0]).write_text(sender.stamp)
     try:
         state = folder.place(what.notebook("submitted", student).parent, kept / "replaced" / student)
     except OSError as e:
@@ -270,11 +260,9 @@ def main(argv: list[str] | None = None) -> int:
     )
     parser.add_argument("assignment", help="for example ch01_rooflines")
     parser.add_argument(
-        "--from", dest="source", type=Path, required=True, help="the zip of Canvas or Moodle, or a folder"
+        "--from", dest="source", type=Path, required=True, help="the zip of Canvas, Moodle or Gradescope, or a folder"
     )
-    parser.add_argument(
-        "--class", dest="given", type=Path, help="a class list as CSV, of Canvas, of Moodle, or your own"
-    )
+    parser.add_argument("--class", dest="given", type=Path, help="a class list as CSV, of one of these, or your own")
     args = parser.parse_args(argv)
     what = Class(args.assignment)
     sys.stdout.reconfigure(errors="replace")  # names, on a terminal that is not UTF-8

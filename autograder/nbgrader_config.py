@@ -59,7 +59,7 @@ for folder in (HERE / "exchange", HOME / "work"):
         pass  # a read-only copy: nbgrader says what it misses when it is asked to exchange
 
 # --- export: names that a spreadsheet would take for formulas are quoted -------------------------------------------
-c.ExportApp.plugin_class = "autograder.lms.canvas.Grades"
+c.ExportApp.plugin_class = "autograder.lms.tables.Grades"
 
 # --- release ------------------------------------------------------------------------------------------------------
 c.ClearSolutions.code_stub = {"python": "# YOUR CODE HERE\nraise NotImplementedError()"}

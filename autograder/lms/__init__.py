@@ -1,4 +1,4 @@
-"""Grades for learning platforms: Canvas and Moodle; and their archives of submissions on the way in.
+"""Learning platforms, a file each: their archives of submissions and class lists on the way in, grades on the way back.
 
 May import: autograder.grading and what that may import.
 Tests: tests/autograder/lms.

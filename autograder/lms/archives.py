@@ -9,7 +9,7 @@ import re
 import stat
 import zipfile
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
@@ -55,6 +55,32 @@ class Entry:
         return size
 
 
+@dataclass(frozen=True)
+class Sender:
+    """Whom a platform names: its number of the person or of the submission, and what it made of the name."""
+
+    platform: str
+    number: str
+    name: str = ""
+    late: bool = False
+    stamp: str = ""  # when, where the platform says so
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A file's sender, its place among what the sender sent, and its number: the larger, the newer.
+
+    others  whom else the same name may name
+    at      where the platform's mark stands in the name
+    """
+
+    sender: Sender
+    path: tuple[str, ...]
+    file_id: int = 0
+    others: tuple[Sender, ...] = ()
+    at: int = 0
+
+
 FAULTS = (OSError, zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, NotImplementedError, ValueError)
 """What zipfile raises for damage, for passwords, and for methods that it does not know; RuntimeError is a password's."""
 
@@ -84,13 +110,10 @@ def _refusal(why: str) -> Callable[[], BinaryIO]:
 
 
 @contextlib.contextmanager
-def opened(source: Path, homes: Iterable[str] = ()) -> Iterator[Archive]:
-    """What a platform's archive holds, zipped or unpacked; a SourceError if it is neither.
-
-    homes  places in a folder where students' work for the assignment may lie: if there is one, nothing else is looked at
-    """
+def opened(source: Path) -> Iterator[Archive]:
+    """What a platform's archive holds, zipped or unpacked; a SourceError if it is neither."""
     if source.is_dir():
-        yield _folder(source, [source / h for h in homes])
+        yield _folder(source)
         return
     try:
         with open(source, "rb") as file:
@@ -137,10 +160,9 @@ def _name(info: zipfile.ZipInfo) -> str:
     return name
 
 
-def _folder(top: Path, homes: list[Path]) -> Archive:
+def _folder(top: Path) -> Archive:
     found = Archive()
-    there = [h for h in homes if os.path.isdir(h) and not os.path.islink(h) and not os.path.islink(h.parent)]
-    for folder, folders, names in (step for start in there or [top] for step in os.walk(start)):
+    for folder, folders, names in os.walk(top):
         folders[:] = sorted(f for f in folders if f.casefold() not in IGNORED)
         for name in sorted(names) + [f for f in folders if os.path.islink(os.path.join(folder, f))]:
             path = Path(folder, name)

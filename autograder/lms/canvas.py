@@ -1,72 +1,83 @@
-"""Grades as spreadsheets: nbgrader's grades.csv, and the file that Canvas imports.
+"""Canvas: who sent a file by the name that it has in the zip, who a row of its gradebook is, and grades as it imports them.
 
-`nbgrader export` writes the one, `nbgrader export --exporter=autograder.lms.canvas.Canvas --to=canvas.csv` the other.
-No name becomes a formula of the spreadsheet program that opens them.
+A student chooses the end of a file's name and nothing before it, so the first mark of Canvas counts.
+Only a name that the class list has, of the person or of the group, lets a later mark count: Canvas does not close a
+group's name, so in `team_1_11_900_exercises.ipynb` either 1 or 11 can be the number of a person.
 """
 
 import csv
 import re
 import sys
+import unicodedata
+from collections.abc import Callable, Iterator
+from itertools import islice
 from pathlib import Path
 
-from nbgrader.api import Gradebook, SubmittedAssignment
+from nbgrader.api import Gradebook
 from nbgrader.coursedir import CourseDirectory
-from nbgrader.plugins import CsvExportPlugin, ExportPlugin
+from nbgrader.plugins import ExportPlugin
 
-from .class_list import CANVAS, ClassList, key, newest, saved
+from .archives import Claim, Sender
+from .class_list import CANVAS as LIST, ClassList, Person, key, newest, saved
+from .tables import cell, chosen, number, score, submissions
 
-NUMBER = re.compile(r"[-+]?\d+(?:\.\d+)?")
-FORMULA = re.compile(r"\s*[=+\-@\uff0b\uff0d\uff1d\uff20]")  # the wide ones count as = + - @ in some countries
+NAME = "Canvas"
+# Canvas's number of the person, that of the file, the file's own name; the person's name stands before
+CANVAS = re.compile(r"(?=_(?P<number>[0-9]+)_(?P<file_id>[0-9]+)_(?P<rest>.+))", re.S)
+HIDDEN = re.compile(r"(?P<late>LATE_)?(?P<number>anon(?:ymous)?_[A-Za-z0-9]+)_(?P<file_id>[0-9]+)_(?P<rest>.+)", re.S)
+TEXT = re.compile(r"(?P<name>.*)_(?P<number>[0-9]+)_(?P<rest>(?:text|link)\.html)", re.S)
+HIDDEN_TEXT = re.compile(r"(?P<late>LATE_)?(?P<number>anon(?:ymous)?_[A-Za-z0-9]+)_(?P<rest>(?:text|link)\.html)")
+LATE = ("_LATE", "_late")  # the second by old versions, and at the end of a group's name
+MOST = 8  # marks that are looked at in one name
 
 
-def cell(value) -> str:
-    """A value as text on one line that a spreadsheet shows and never computes.
+def claims(part: str, below: tuple[str, ...]) -> Iterator[Claim]:
+    """All that a file's or a folder's name may say, the first mark first."""
+    if m := HIDDEN.fullmatch(part):
+        yield Claim(Sender(NAME, m["number"], late=bool(m["late"])), (m["rest"], *below), int(m["file_id"][:18]))
+    for m in islice(CANVAS.finditer(part), MOST):
+        for name, late in _late(part[: m.start()]):
+            path = m["rest"], *below
+            yield Claim(Sender(NAME, m["number"], name, late), path, int(m["file_id"][:18]), at=m.start("number"))
+    if below:
+        return
+    if m := HIDDEN_TEXT.fullmatch(part):
+        yield Claim(Sender(NAME, m["number"], late=bool(m["late"])), (m["rest"],))
+    elif m := TEXT.fullmatch(part):
+        for name, late in _late(m["name"]):
+            yield Claim(Sender(NAME, m["number"], name, late), (m["rest"],), at=m.start("number"))
 
-    >>> cell("=1+1"), cell("@ada"), cell("-x"), cell("Ada"), cell(-1.5), cell("+49"), cell(None)
-    ("'=1+1", "'@ada", "'-x", 'Ada', '-1.5', '+49', '')
+
+def _late(name: str) -> Iterator[tuple[str, bool]]:
+    """The name, and whether it is followed by the mark of late work; a group's own may end like that."""
+    if name.endswith(LATE):
+        yield name[: -len(LATE[0])], True
+    if not name.endswith(LATE[0]):  # Canvas writes names in small letters
+        yield name, False
+
+
+def person(of: Callable[[str], str]) -> Person | None:
+    """The person of a row of Canvas's gradebook; None for the points possible, and for the student of "Student View"."""
+    name = of("full")
+    if not re.fullmatch(r"[0-9]+", of("id")) or name == "Student, Test":
+        return None
+    last, _, first = name.partition(", ")
+    first, last = of("first") or first, of("last") or last
+    return Person((of("login"), of("id")), first, last, of("email"), canvas=of("id"), team=of("team"))
+
+
+def own_names(p: Person) -> set[str]:
+    """What Canvas may leave of a person's name, as a key."""
+    return {in_file(p.first + p.last), in_file(p.last + p.first)}
+
+
+def in_file(name: str) -> str:
+    """The key of what Canvas leaves of a name in that of a file: letters, marks and decimal digits; neither \u2461 nor \u00b2.
+
+    >>> in_file("Team \u2461: R\u00e4d_1"), in_file("\u2605")
+    ('teamr\xe4d1', '')
     """
-    text = "" if value is None else re.sub(r"[\x00-\x1f\x7f]", " ", str(value))
-    return f"'{text}" if FORMULA.match(text) and not NUMBER.fullmatch(text) else text
-
-
-def chosen(plugin: ExportPlugin, gradebook: Gradebook) -> tuple[list, list]:
-    """The assignments and the students that an export is of: those asked for, else all."""
-    assignments, students = set(map(str, plugin.assignment)), set(map(str, plugin.student))
-    return (
-        [a for a in gradebook.assignments if not assignments or a.name in assignments],
-        sorted((s for s in gradebook.students if not students or s.id in students), key=lambda s: s.id),
-    )
-
-
-def submissions(gradebook: Gradebook, assignment) -> dict:
-    """Student -> submission, of all who handed in an assignment, in one question to the database."""
-    asked = gradebook.db.query(SubmittedAssignment).filter(SubmittedAssignment.assignment_id == assignment.id)
-    return {one.student_id: one for one in asked}
-
-
-def score(submission) -> float:
-    """What counts: the points, with extra credit and without what lateness costs."""
-    return max(0.0, submission.score - submission.late_submission_penalty)
-
-
-class Grades(CsvExportPlugin):
-    """nbgrader's grades.csv, column for column, with quotes where a name has a comma."""
-
-    COLUMNS = ("assignment", "duedate", "timestamp", "student_id", "last_name", "first_name", "email", "raw_score",
-               "late_submission_penalty", "score", "max_score")  # fmt: skip
-
-    def export(self, gradebook: Gradebook) -> None:
-        assignments, students = chosen(self, gradebook)
-        with open(self.to or "grades.csv", "w", newline="", encoding="utf-8") as file:
-            table = csv.writer(file, lineterminator="\n")
-            table.writerow(self.COLUMNS)
-            for a in assignments:
-                sent = submissions(gradebook, a)
-                for s in students:
-                    one = sent.get(s.id)
-                    points = (one.score, one.late_submission_penalty, score(one)) if one else (0.0, 0.0, 0.0)
-                    row = (a.name, a.duedate, one and one.timestamp, s.id, s.last_name, s.first_name, s.email)
-                    table.writerow([*map(cell, row), *map(cell, points), cell(a.max_score)])
+    return key("".join(c for c in name if unicodedata.category(c)[0] in "LM" or unicodedata.category(c) == "Nd"))
 
 
 FIXED = ("Student", "ID", "SIS Login ID", "Section")
@@ -98,11 +109,11 @@ class Canvas(ExportPlugin):
     def export(self, gradebook: Gradebook) -> None:
         assignments, students = chosen(self, gradebook)
         root = Path(CourseDirectory(parent=self).root)
-        given = newest(root, CANVAS, [a.name for a in assignments])
+        given = newest(root, LIST, [a.name for a in assignments])
         columns = [c for c in given.columns if c in OWN] if given else list(FIXED)
         rows = dict(zip(given.students, given.rows)) if given else {}
         if given:  # those of another platform are nobody in Canvas
-            lists = [one for a in assignments for one in saved(root, a.name) if one.kind != CANVAS]
+            lists = [one for a in assignments for one in saved(root, a.name) if one.kind != LIST]
             others = {student for one in lists for student in one.students} - rows.keys()
             students = [s for s in students if s.lms_user_id or s.id not in others]
         titles = [title(given, a.name) for a in assignments]
@@ -147,13 +158,3 @@ def possible(given: ClassList | None, name: str) -> float | None:
         return None
     row = next((r for r in given.rows if "Points Possible" in r[0]), None)
     return number(row[given.columns.index(name)]) if row else None
-
-
-def number(text: str) -> float | None:
-    """A number as people of several countries write it.
-
-    >>> number("100.00"), number("7,5"), number("-"), number("")
-    (100.0, 7.5, None, None)
-    """
-    text = text.strip().replace(",", ".")
-    return float(text) if NUMBER.fullmatch(text) else None

@@ -1,4 +1,4 @@
-"""Who is in a class, as a platform's export says it: Canvas's gradebook, Moodle's grading worksheet, or any list of people.
+"""Who is in a class, by Canvas's gradebook, Moodle's grading worksheet, Gradescope's roster, or any list of people.
 
 Columns are found by their names. The rows are kept as they came, because the platform wants some of them back.
 """
@@ -8,7 +8,6 @@ import io
 import json
 import re
 import unicodedata
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -33,7 +32,7 @@ NAMES = {
     "last": ("lastname", "surname", "familyname"),
     "full": ("fullname", "student", "name"),
     "email": ("emailaddress", "email"),
-    "number": ("idnumber",),
+    "number": ("idnumber", "sid"),
     "user": ("username",),
     "login": ("sisloginid", "loginid"),
     "lms": ("lmsuserid", "canvasuserid"),
@@ -44,6 +43,7 @@ NAMES = {
     "status": ("status",),
     "team": ("group", "groupname"),
     "section": ("section",),
+    "role": ("role",),
 }
 """What a column says -> how the platforms name it, without case, spaces and marks."""
 
@@ -75,43 +75,6 @@ class ClassList:
         """Which column says this: one of NAMES."""
         found = [re.sub(r"[\W_]", "", c.casefold()) for c in self.columns]
         return next((found.index(n) for n in NAMES[what] if n in found), None)
-
-    def people(self) -> Iterator[Person | None]:
-        """A person for each row; None for a row that is none, like Canvas's points possible."""
-        at = {what: self.place(what) for what in NAMES}
-        for row in self.rows:
-
-            def of(what, row=row):
-                return "" if at[what] is None else row[at[what]].strip()
-
-            yield self._canvas(of) if self.kind == CANVAS else self._moodle(of)
-
-    @staticmethod
-    def _canvas(of) -> Person | None:
-        name = of("full")
-        if not re.fullmatch(r"[0-9]+", of("id")) or name == "Student, Test":  # Canvas's own student of "Student View"
-            return None
-        last, _, first = name.partition(", ")
-        return Person(
-            (of("login"), of("id")),
-            of("first") or first,
-            of("last") or last,
-            of("email"),
-            canvas=of("id"),
-            team=of("team"),
-        )
-
-    @staticmethod
-    def _moodle(of) -> Person | None:
-        number = (re.findall(r"[0-9]+$", of("identifier")) or [""])[0]
-        own = of("id"), of("email"), of("number"), of("user"), of("login"), number and PARTICIPANT + number
-        ids = tuple(x for x in own if x) or tuple(filter(None, [of("lms")]))
-        first, last = of("first"), of("last")
-        if not (first or last):
-            first, _, last = of("full").rpartition(" ")
-        late = bool(re.search(r"\b(late|overdue)\b", of("status")))
-        team = of("team") if number or of("lms") else ""
-        return Person(ids, first, last, of("email"), of("lms"), number, late, team) if ids else None
 
     def save(self, course: Path, topic: str) -> None:
         to = course / KEPT / topic / FILES[self.kind]
@@ -216,3 +179,8 @@ def key(name: str) -> str:
     ('oneilljosé', 'oneilljosé')
     """
     return "".join(c for c in unicodedata.normalize("NFKC", name).casefold() if c.isalnum())
+
+
+def signs(name: str) -> str:
+    """A group's name as two places may both write it; one of signs alone, such as \u2605, is its signs."""
+    return key(name) or "".join(name.replace("_", " ").split())

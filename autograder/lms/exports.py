@@ -7,12 +7,13 @@ import sys
 
 from autograder.grading.whole_files import digest_of, replace
 
+from .canvas import Canvas
+from .moodle import Moodle
+from .tables import Grades
+
 
 def export(what) -> None:
     """grades.csv, canvas.csv and moodle.csv, as the gradebook has them; those that are not whole are named."""
-    from autograder.lms.canvas import Canvas, Grades
-    from autograder.lms.moodle import Moodle
-
     c, note = what.config(), what.root / ".grading" / "exports.json"
     with contextlib.suppress(OSError, ValueError):
         before = json.loads(note.read_text(encoding="utf-8"))

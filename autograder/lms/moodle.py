@@ -1,13 +1,15 @@
-"""Grades as Moodle imports them: `nbgrader export --exporter=autograder.lms.moodle.Moodle --assignment ch01_rooflines --to=moodle.csv`.
+"""Moodle: who sent a file by the name that it has in the zip, who a row of its worksheet is, and grades as it imports them.
 
 The grading worksheet that was collected as class list, filled in, goes back into the assignment, by "Upload grading
 worksheet". Without one, the file is for "Grades, Import, CSV file", which finds people by their e-mail address.
 """
 
 import csv
+import html
 import re
 import sys
 from collections import defaultdict
+from collections.abc import Callable
 from pathlib import Path
 
 from nbgrader.api import Gradebook
@@ -17,10 +19,47 @@ from nbgrader.plugins import ExportPlugin
 from autograder.grading.class_summary import number_of, plain
 from autograder.making.in_process_grading import exercise_of
 
-from .canvas import cell, chosen, number, score, submissions
-from .class_list import CANVAS, WORKSHEET, ClassList, saved
+from .archives import Claim, Sender
+from .class_list import CANVAS, PARTICIPANT, WORKSHEET, ClassList, Person, key, saved, signs
+from .tables import cell, chosen, number, score, submissions
 
+NAME = "Moodle"
+# name, Moodle's number of the person in this assignment, what was asked for, the file's own name if there are no folders
+MOODLE = re.compile(
+    r"(?P<name>.*?)_(?P<number>[0-9]+)_assignsubmission_(?P<kind>[a-z][a-z0-9]*?)(?:_(?P<rest>.*))?", re.S
+)
 FEEDBACK = "Points by exercise: "
+
+
+def claim(part: str, below: tuple[str, ...]) -> Claim | None:
+    """What a file's or a folder's name says."""
+    if m := MOODLE.fullmatch(part):
+        path = (m["rest"], *below) if m["rest"] else below or (m["kind"],)
+        return Claim(Sender(NAME, m["number"], m["name"]), path, at=m.start("number"))
+
+
+def person(of: Callable[[str], str]) -> Person | None:
+    """The person of a row of Moodle's worksheet, of Gradescope's roster, or of any list of people; None for a teacher."""
+    number = (re.findall(r"[0-9]+$", of("identifier")) or [""])[0]
+    own = of("id"), of("email"), of("number"), of("user"), of("login"), number and PARTICIPANT + number
+    ids = tuple(x for x in own if x) or tuple(filter(None, [of("lms")]))
+    first, last = of("first"), of("last")
+    if not (first or last):
+        first, _, last = of("full").rpartition(" ")
+    late = bool(re.search(r"\b(late|overdue)\b", of("status")))
+    team = of("team") if number or of("lms") else ""
+    if ids and of("role").casefold() in ("", "student"):
+        return Person(ids, first, last, of("email"), of("lms"), number, late, team)
+
+
+def own_names(p: Person) -> set[str]:
+    """What Moodle writes of a person's name, as a key."""
+    return {key(p.first + p.last), key(p.last + p.first)} - {""}
+
+
+def in_folder(team: str) -> set[str]:
+    """What Moodle may leave of a group's name, which it writes as on a page before it drops signs: R&D is Ramp;D there."""
+    return {signs(team), signs(html.escape(team, quote=False))}
 
 
 class Moodle(ExportPlugin):

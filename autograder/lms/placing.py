@@ -101,7 +101,7 @@ class Folder:
             shutil.rmtree(self.at)
             return "same"
         if before:
-            if any((to / name).exists() for name in OURS[:1]):
+            if (to / OURS[0]).exists() and not (self.at / OURS[0]).exists():
                 self.notes.append("its timestamp.txt was that of the earlier files")
             n = 1
             while os.path.lexists(aside / str(n)):

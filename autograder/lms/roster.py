@@ -1,15 +1,14 @@
 """Which student of the gradebook a platform's sender is, and the class list put into the gradebook."""
 
-import html
-import unicodedata
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 from nbgrader.api import Gradebook
 
-from .class_list import PARTICIPANT, ClassList, Person, key
-from .senders import Sender
+from . import canvas, gradescope, moodle
+from .archives import Sender
+from .class_list import CANVAS, NAMES, PARTICIPANT, PEOPLE, ClassList, Person, key, signs
 
 
 @dataclass
@@ -22,31 +21,34 @@ class Roster:
     complaints: list[str] = field(default_factory=list)
     by_number: dict[tuple[str, str], str] = field(default_factory=dict)
     by_name: dict[tuple[str, str], str] = field(default_factory=dict)
+    submitters: dict[str, list[str]] = field(default_factory=dict)  # of a submission of Gradescope
 
     def members(self, sender: Sender) -> list[str]:
         """The students for whom something was sent: one, or a group.
 
         Moodle writes the group's name and number; Canvas the group's name, and the number of the member who sent it.
         """
+        if sender.platform == gradescope.NAME:
+            return self.submitters[sender.number]
         student = self.find(sender)
         if sender.platform == "Moodle" and any(p.team and p.moodle for p in self.people.values()):
-            own = _in_moodle(self.people[student]) if student else set()  # else the number may be a group's
-            found = [s for s, p in self.people.items() if p.team and _group(sender.name) in _in_folder(p.team)]
+            own = moodle.own_names(self.people[student]) if student else set()  # else the number may be a group's
+            found = [s for s, p in self.people.items() if p.team and signs(sender.name) in moodle.in_folder(p.team)]
             return found or [student] * (key(sender.name) in own)
         team = self.people[student].team if student else ""
-        if sender.platform == "Canvas" and team and in_file(team) == key(sender.name):
-            return [s for s, p in self.people.items() if _group(p.team) == _group(team)]
+        if sender.platform == "Canvas" and team and canvas.in_file(team) == key(sender.name):
+            return [s for s, p in self.people.items() if signs(p.team) == signs(team)]
         return [student] if student else []
 
     def named(self, sender: Sender) -> bool:
         """Whether Canvas's number is that of somebody who has this very name, or hands in for a group of this name."""
         student = self.by_number.get((sender.platform, sender.number))
         p = self.people.get(student or "", Person(()))
-        return bool(key(sender.name)) and key(sender.name) in {*_own(p), in_file(p.team)}
+        return bool(key(sender.name)) and key(sender.name) in {*canvas.own_names(p), canvas.in_file(p.team)}
 
     def renamed(self, sender: Sender, student: str) -> bool:
         """Whether Canvas gives this student's work another name than the student's: that of a group, most often."""
-        own = _own(self.people[student])
+        own = canvas.own_names(self.people[student])
         return sender.platform == "Canvas" and own != {""} and key(sender.name) not in own
 
     def find(self, sender: Sender) -> str | None:
@@ -62,7 +64,10 @@ class Roster:
         sent = Counter((s.platform, key(s.name)) for s in {replace(s, late=False) for s in unknown})
         named: dict[tuple[str, str], list[str]] = {}
         for student, p in self.people.items():
-            for platform, number, own in (("Canvas", p.canvas, _own(p)), ("Moodle", p.moodle, _in_moodle(p))):
+            for platform, number, own in (
+                ("Canvas", p.canvas, canvas.own_names(p)),
+                ("Moodle", p.moodle, moodle.own_names(p)),
+            ):
                 for name in own - {""}:
                     if not number:
                         named.setdefault((platform, name), []).append(student)
@@ -79,54 +84,46 @@ class Roster:
         return f"Canvas {sender.number}" if taken and (taken.first or taken.last or taken.email) else sender.number
 
 
-def _own(p: Person) -> set[str]:
-    """What Canvas may leave of a person's name, as a key."""
-    return {in_file(p.first + p.last), in_file(p.last + p.first)}
+def roster(
+    gradebook: Gradebook, lists: list[ClassList], fit: Callable[[str], bool], sent: dict | None = None
+) -> Roster:
+    """The students of the gradebook, and those of the class lists, whose rows learn their ids here.
 
-
-def _in_moodle(p: Person) -> set[str]:
-    """What Moodle writes of a person's name, as a key."""
-    return {key(p.first + p.last), key(p.last + p.first)} - {""}
-
-
-def _group(name: str) -> str:
-    """A group's name as two places may both write it; one of signs alone, such as \u2605, is its signs."""
-    return key(name) or "".join(name.replace("_", " ").split())
-
-
-def _in_folder(team: str) -> set[str]:
-    """What Moodle may leave of a group's name, which it writes as on a page before it drops signs: R&D is Ramp;D there."""
-    return {_group(team), _group(html.escape(team, quote=False))}
-
-
-def in_file(name: str) -> str:
-    """The key of what Canvas leaves of a name in that of a file: letters, marks and decimal digits; neither \u2461 nor \u00b2.
-
-    >>> in_file("Team \u2461: R\u00e4d_1"), in_file("\u2605")
-    ('teamr\xe4d1', '')
+    sent  what Gradescope says of its submissions: it names people itself
     """
-    return key("".join(c for c in name if unicodedata.category(c)[0] in "LM" or unicodedata.category(c) == "Nd"))
-
-
-def roster(gradebook: Gradebook, lists: list[ClassList], fit: Callable[[str], bool]) -> Roster:
-    """The students of the gradebook, and those of the class lists, whose rows learn their ids here."""
     found = Roster(grouped=any(one.place("team") is not None for one in lists))
     for s in gradebook.students:
         found.people[s.id] = Person(
             (s.id,), s.first_name or "", s.last_name or "", s.email or "", canvas=s.lms_user_id or ""
         )
     for one in lists:
+        found.listed |= _take(found, one, fit)
+    if sent:
+        one = ClassList(
+            PEOPLE, [*gradescope.COLUMNS], [[*p] for p in dict.fromkeys(p for s in sent.values() for p in s.people)]
+        )
         _take(found, one, fit)
+        ids = dict(zip(map(tuple, one.rows), one.students))
+        found.submitters = {name: list(filter(None, (ids[p] for p in s.people))) for name, s in sent.items()}
     found.index()
     return found
 
 
-def _take(found: Roster, given: ClassList, fit: Callable[[str], bool]) -> None:
+def people(given: ClassList) -> Iterator[Person | None]:
+    """A person for each row; None for a row that is none, like Canvas's points possible."""
+    person = canvas.person if given.kind == CANVAS else moodle.person
+    at = {what: given.place(what) for what in NAMES}
+    for row in given.rows:
+        yield person(lambda what, row=row: "" if at[what] is None else row[at[what]].strip())
+
+
+def _take(found: Roster, given: ClassList, fit: Callable[[str], bool]) -> set[str]:
+    """Merge a list with who is known; the ids of those whom it names."""
     by_canvas = {p.canvas: s for s, p in found.people.items() if p.canvas}
     by_email = {p.email.casefold(): s for s, p in found.people.items() if p.email}
     taken: set[str] = set()  # by a row of this list
     given.students = []
-    for row, person in zip(given.rows, given.people()):
+    for row, person in zip(given.rows, people(given)):
         ids = [i for i in person.ids if fit(i)] if person else []
         # The id that the gradebook has for a person, else the first that it may have.
         known = [by_canvas.get(person.canvas), *(i for i in ids if i in found.people),
@@ -142,7 +139,7 @@ def _take(found: Roster, given: ClassList, fit: Callable[[str], bool]) -> None:
             taken.add(student)
         elif person:
             found.complaints.append(", ".join(filter(None, row))[:60])
-    found.listed |= taken
+    return taken
 
 
 def enter(gradebook: Gradebook, people: dict[str, Person]) -> None:

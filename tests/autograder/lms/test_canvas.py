@@ -7,7 +7,8 @@ import pytest
 from nbgrader.api import Gradebook
 from nbgrader.plugins import CsvExportPlugin
 
-from autograder.lms.canvas import Canvas, Grades, cell
+from autograder.lms.canvas import Canvas
+from autograder.lms.tables import Grades, cell
 
 # nbgrader's own add_submission makes SQLAlchemy warn.
 pytestmark = pytest.mark.filterwarnings("ignore::sqlalchemy.exc.SAWarning")

@@ -2,7 +2,8 @@
 
 import pytest
 
-from autograder.lms.senders import Sender, claim
+from autograder.lms.archives import Sender
+from autograder.lms.senders import claim
 
 from .platforms import Member, canvas_name, moodle_name
 
