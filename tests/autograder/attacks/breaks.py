@@ -9,17 +9,9 @@ CRASH = {
                 os.kill(pid, 9)
             except OSError:
                 pass""",
-    "kill_process_group": """
-        import os, signal
-        for group in (0, 1, os.getpgid(0)):
-            try:
-                os.killpg(group, 9)
-            except OSError:
-                pass""",
     "os_exit": "import os\nos._exit(0)",
     "os_exit_in_answer": dict(q01="def seconds(V, W):\n    import os\n    os._exit(0)"),
     "segfault": "import ctypes\nctypes.string_at(0)",
-    "segfault_in_answer": dict(q01="def seconds(V, W):\n    import ctypes\n    ctypes.string_at(0)"),
     "sys_exit": "import sys\nsys.exit(2)",
     "deep_recursion": "import sys\nsys.setrecursionlimit(10**9)\ndef f(): f()\nf()",
     "deep_recursion_in_c": "import sys, ctypes\nx = []\nfor _ in range(10**6): x = [x]\nrepr(x); hash(str(x)); del x",

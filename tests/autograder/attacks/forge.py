@@ -67,31 +67,11 @@ VALUES = {
         def longer(a, b): return (3, 2) if a == 3 else (a, 4 if b == 4 else 1)
         def table(n): return {"square": 9, "list": [3, 4], "array": [0.0, 1.0, 2.0]}"""
     ),
-    "great_int_and_float": dict(
-        every="""
-        class One(int):
-            __eq__ = lambda *a: True
-            bit_length = lambda s: 1
-            __index__ = __int__ = lambda s: 42
-        speed, seconds, longer = One(7), (lambda V, W: One(7)), (lambda a, b: (One(7), One(7)))"""
-    ),
     "nan_and_inf": dict(
         every="""
         nan, inf = float("nan"), float("inf")
         speed, seconds, longer = nan, (lambda V, W: nan), (lambda a, b: (inf, nan))
         table = lambda n: {"square": nan, "list": [inf, nan], "array": __import__("numpy").full(n, nan)}"""
-    ),
-    "ellipsis_and_notimplemented": dict(
-        every="""
-        speed, seconds, longer = ..., (lambda V, W: ...), (lambda a, b: (NotImplemented, ...))
-        table = lambda n: {"square": ..., "list": ..., "array": ...}"""
-    ),
-    "strings_that_look_right": dict(
-        every="""
-        class Text(str):
-            __eq__ = lambda *a: True
-            __hash__ = str.__hash__
-        speed, seconds = Text("42.5"), (lambda V, W: Text(V / W))"""
     ),
     "broadcast_shapes": dict(
         every="""
@@ -130,17 +110,6 @@ PATCHES = {
         package.same = lambda *a: None
         package.report = lambda number, *answers, **k: sum(a.points for a in answers)
         package.Answer.evaluate = lambda self: (self.points, [])""",
-    "patch_run_of_checks": """
-        import helpers.check as package
-        package.exercise = lambda *a: 2
-        check = package""",
-    "jax_numpy_patch": """
-        import jax, jax.numpy as jnp
-        jnp.allclose = jnp.array_equal = lambda *a, **k: True
-        jax.grad = lambda f: lambda x: type("S", (), {"sum": lambda s: 2})()
-        jax.jit = lambda f, **k: f
-        import helpers.trace as trace
-        trace.count = lambda *a, **k: type("C", (), {"matmul_flops": 16384})()""",
     "builtins_patch": """
         import builtins
         builtins.isinstance = lambda *a: True
@@ -148,17 +117,6 @@ PATCHES = {
         builtins.abs = lambda x: 0
         builtins.all = builtins.any = lambda *a: True
         builtins.float = lambda *a: 2.0""",
-    "patch_compile": """
-        import builtins
-        real = builtins.compile
-        def compile(source, name, mode, *a, **k):
-            if "check" in str(name) or "check.report" in (source if isinstance(source, str) else ""):
-                return real("9", name, mode, *a, **k)
-            return real(source, name, mode, *a, **k)
-        builtins.compile = compile
-        import ast
-        parse = ast.parse
-        ast.parse = lambda source, *a, **k: parse("9" if "check.report" in str(source) else source, *a, **k)""",
     "frame_constants": dict(
         every="""
         import sys
@@ -187,34 +145,10 @@ PATCHES = {
         sys.settrace(tracer)
         import threading
         threading.settrace(tracer)""",
-    "setprofile": """
-        import sys
-        def profiler(frame, event, arg):
-            answer = frame.f_locals.get("self") if event == "call" else None
-            if type(answer).__name__ in ("Answer", "Program") and hasattr(answer, "todo"):
-                answer.todo.clear()
-        sys.setprofile(profiler)""",
-    "ctypes_const_patch": dict(
-        every="""
-        import ctypes, sys
-        def seconds(V, W):
-            frame = sys._getframe()
-            while frame:
-                for value in list(frame.f_code.co_consts):
-                    if type(value) is float and value in (4.0, 42.5):
-                        ctypes.c_double.from_address(id(value) + 16).value = float(V * W)
-                frame = frame.f_back
-            return V * W
-        speed = 1.0"""
-    ),
     "ctypes_small_ints": """
         import ctypes, sys
         ctypes.c_uint32.from_address(id(0) + 24).value = 2
         ctypes.c_ssize_t.from_address(id(0) + 16).value = 1 if sys.version_info < (3, 12) else 8""",
-    "clock_patch": """
-        import time
-        time.time = time.monotonic = time.perf_counter = time.process_time = lambda: 0.0
-        time.sleep = lambda s: None""",
     "thread_changes_answers": """
         import threading, time
         right = {"seconds": lambda V, W: 4, "longer": lambda a, b: (0, 4)}
@@ -234,42 +168,6 @@ PATCHES = {
                     c.report = lambda *a, **k: 2
                 time.sleep(0.0005)
         threading.Thread(target=later, daemon=True).start()""",
-    "gc_looks_for_checks": dict(
-        every=f"""{FIND}
-        def seconds(V, W):
-            for o in gc.get_objects():
-                if type(o).__name__ in ("Answer", "Program") and hasattr(o, "todo"):
-                    o.todo.clear()
-                if type(o).__name__ == "function" and o.__code__.co_varnames[:2] == ("V", "W") and o.__name__ == "<lambda>":
-                    if o(8, 2) == 4:
-                        return o(V, W)
-            return V * W"""
-    ),
-    "audit_hook": """
-        import sys
-        def hook(event, args):
-            if event == "exec" and "check" in str(args[0].co_filename):
-                frame = sys._getframe(1)
-                while frame:
-                    frame.f_globals.setdefault("check", None)
-                    for value in frame.f_locals.values():
-                        if hasattr(value, "todo"):
-                            value.todo.clear()
-                    frame = frame.f_back
-        sys.addaudithook(hook)""",
-    "meta_path_import": """
-        import sys, importlib.abc, importlib.machinery
-        class Loader(importlib.abc.Loader):
-            def create_module(self, spec): return None
-            def exec_module(self, module):
-                module.report = module.run = module.exercise = lambda *a, **k: 9
-                module.__getattr__ = lambda n: lambda *a, **k: 9
-        class Finder(importlib.abc.MetaPathFinder):
-            def find_spec(self, name, path, target=None):
-                return importlib.machinery.ModuleSpec(name, Loader()) if name.startswith("helpers") else None
-        sys.meta_path.insert(0, Finder())
-        for name in [n for n in sys.modules if n.startswith("helpers")]:
-            del sys.modules[name]""",
     "descriptor_on_exception": dict(
         every="""
         class Wins(NotImplementedError, ValueError):

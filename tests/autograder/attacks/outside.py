@@ -52,13 +52,8 @@ LEAK = {
     "read_outside_file": f"{READ}\nread(CANARY, '/etc/passwd', '/etc/shadow', '/root/.bashrc', '/root', '/home/*', '/tmp/*', PROOF)",
     "read_hidden_solutions": f"""{READ}
         read(COURSE + "/source/*/*", COURSE + "/release", HOME + "/solutions/*", HOME + "/autograder", "/course/solutions",
-             "../../../source/*", "../../source/*/*")""",
-    "steal_source_solution": f"""{READ}
-        read(COURSE + "/source/ch01_sample/exercises.ipynb", "../../../source/ch01_sample/exercises.ipynb")""",
-    "steal_other_submission": f"{READ}\nread(COURSE + '/submitted/*/*/*', COURSE + '/autograded/*', '../../*/*/*.ipynb')",
-    "read_gradebook_tests": f"""{DATABASE}
-        for base in databases():
-            print(L, base.execute("select * from source_cell").fetchall())""",
+             "../../../source/*", "../../source/*/*", COURSE + "/source/*/exercises.ipynb", COURSE + "/submitted/*/*/*",
+             COURSE + "/autograded/*", "../../*/*/*.ipynb")""",
     "read_hidden_tests_at_run_time": """
         import gc, linecache
         marked = "".join(["canary-of-the-", "hidden-tests"])
@@ -172,14 +167,6 @@ LEAK = {
                     print(L, os.open(up, os.O_PATH, dir_fd=fd))
                 except OSError:
                     pass""",
-    "memory_of_the_parent": """
-        import gc
-        words = ["".join(w) for w in (["canary-of-the-", "hidden-tests"], ["COURSE_SEC", "RET="], ["COURSE_VAL", "UES="])]
-        for line in (open("/proc/self/maps") if __import__("os").path.exists("/proc/self/maps") else []):
-            print(L, line)
-        for o in gc.get_objects():
-            if type(o) is dict and any(type(v) is str and any(w in v for w in words) for v in list(o.values())) and o is not globals():
-                print(L, o)""",
     "engine_modules": """
         import importlib, sys
         for name in ("engine.checker", "engine.engine", "engine.answer_proxy", "autograder.grade",
@@ -237,88 +224,15 @@ LEAK = {
 
 ESCAPE = {
     "write_outside": f"""{WRITE}
-        write(PROOF + "/x", "/tmp/x", "/var/tmp/x", "/dev/shm/x", "/x", "/usr/x", "/etc/x", HOME + "/x.py", "/root/x")""",
-    "write_course_source": f"""{WRITE}
-        write(COURSE + "/source/ch01_sample/exercises.ipynb", COURSE + "/release/x", COURSE + "/nbgrader_config.py")""",
-    "write_other_autograded": f"""{WRITE}
-        write(COURSE + "/autograded/honest-1/ch01_sample/exercises.ipynb", COURSE + "/submitted/honest-1/x", "../../x/y",
-              COURSE + "/feedback/x")""",
+        write(PROOF + "/x", "/tmp/x", "/var/tmp/x", "/dev/shm/x", "/x", "/usr/x", "/etc/x", HOME + "/x.py", "/root/x",
+              COURSE + "/source/ch01_sample/exercises.ipynb", COURSE + "/release/x", COURSE + "/nbgrader_config.py",
+              COURSE + "/autograded/honest-1/ch01_sample/exercises.ipynb", COURSE + "/submitted/honest-1/x", "../../x/y",
+              "/root/.ipython/profile_default/startup/00.py")""",
     "grader_code_writable": f"""{WRITE}
         import sys
         write(*[p + "/planted.pth" for p in sys.path if p], "/course/helpers/x.py",
               "/course/engine/answer_process.py", HOME + "/autograder/x.py",
               sys.prefix + "/x", *[m.__file__ for m in list(sys.modules.values()) if getattr(m, "__file__", None)][:300])""",
-    "ipython_startup_persist": f"""{WRITE}
-        import pathlib, sysconfig
-        home = str(pathlib.Path.home())
-        if home != os.environ["TMPDIR"]:  # its own disk
-            write(home + "/.ipython/profile_default/startup/00.py", home + "/.bashrc", home + "/.config/x")
-        write("/root/.ipython/profile_default/startup/00.py", sysconfig.get_paths()["purelib"] + "/usercustomize.py",
-              HOME + "/autograder/labconfig/x.py")""",
-    "ptrace_parent": """
-        import ctypes, os
-        libc = ctypes.CDLL(None, use_errno=True)
-        for pid in [os.getppid(), *range(1, 400)]:
-            if pid not in (0, os.getpid()) and libc.ptrace(16, pid, 0, 0) == 0:
-                print(L, "ptrace", pid)
-            buffer = ctypes.create_string_buffer(8)
-            if pid != os.getpid() and libc.syscall(310, pid, buffer, 1, buffer, 1, 0) > 0:
-                print(L, "process_vm_readv", pid)
-        try:
-            open(f"/proc/{os.getppid()}/mem", "r+b")
-            print(L, "mem")
-        except OSError:
-            pass""",
-    "remote_exec": """
-        import os, sys
-        code = os.environ["TMPDIR"] + "/code.py"
-        open(code, "w").close()
-        for pid in [os.getppid(), *range(1, 400)] if hasattr(sys, "remote_exec") else []:  # from Python 3.14
-            try:
-                if pid != os.getpid():
-                    sys.remote_exec(pid, code)
-                    print(L, "remote_exec", pid)
-            except (OSError, RuntimeError):
-                pass""",
-    "new_rights": """
-        import ctypes, os
-        was = os.geteuid()  # at the Landlock level root stays root, without any of its rights
-        libc = ctypes.CDLL(None, use_errno=True)
-        setuid = libc.setuid(0) if was else -1
-        calls = dict(unshare=libc.unshare(0x10000000), mount=libc.mount(b"x", b"/job", b"tmpfs", 0, None), umount=libc.umount2(b"/proc", 2),
-                     chroot=libc.chroot(b"/"), setns=libc.setns(0, 0), bpf=libc.syscall(321, 0, 0, 0), io_uring=libc.syscall(425, 1, 0),
-                     userfaultfd=libc.syscall(323, 0), keyctl=libc.syscall(250, 0, -3, 1), open_by_handle=libc.syscall(304, 3, 0, 0),
-                     setuid=setuid, pidfd_open=libc.syscall(434, os.getppid() or 1, 0), clone3=libc.syscall(435, 0, 0))
-        print(*[f"{L} {k}" for k, v in calls.items() if v >= 0])
-        for path in ("/usr/bin/su", "/bin/mount", "/usr/bin/sudo", "/usr/bin/passwd"):
-            try:
-                if os.path.exists(path) and os.spawnv(os.P_WAIT, path, [path, "--version"]) and was and os.geteuid() == 0:
-                    print(L, path)
-            except OSError:
-                pass""",
-    "device_nodes": """
-        import os, stat
-        own = os.environ["TMPDIR"] + "/"
-        for major, minor, name in ((8, 0, "sda"), (1, 1, "mem"), (10, 229, "fuse"), (5, 0, "tty")):
-            try:
-                os.mknod(own + name, stat.S_IFBLK | 0o666 if major == 8 else stat.S_IFCHR | 0o666, os.makedev(major, minor))
-                open(own + name, "rb").read(10)
-                print(L, name)
-            except OSError:
-                pass
-        for path in ("/dev/mem", "/dev/kmsg", "/dev/tty", "/dev/console", "/dev/sda", "/dev/fuse", "/dev/ptmx", "/dev/nvidia0"):
-            try:
-                open(path, "r+b")
-                print(L, path) if path != "/dev/ptmx" else None
-            except OSError:
-                pass
-        import fcntl
-        for fd in range(4):
-            try:
-                fcntl.ioctl(fd, 0x5412, b"x")
-                print(L, "typed into a terminal")
-            except OSError:
-                pass""",
     "links_out_of_the_job": """
         import os
         for target in ("/course/helpers", "/proc/1/root", "/", CANARY, COURSE):
@@ -344,22 +258,6 @@ ESCAPE = {
                     print(L, done.stdout)
             except (OSError, subprocess.SubprocessError):
                 pass""",
-    "shared_memory": """
-        import mmap, os
-        from multiprocessing import shared_memory
-        try:
-            shared_memory.SharedMemory("planted", create=True, size=100)
-            print(L, "shared memory")
-        except OSError:
-            pass
-        import ctypes
-        libc = ctypes.CDLL(None)
-        if libc.shmget(1, 100, 0o1666) >= 0 or libc.semget(1, 1, 0o1666) >= 0 or libc.msgget(1, 0o1666) >= 0:
-            print(L, "System V")""",
-    "gradebook_manual_score": f"""{DATABASE}
-        for base in databases():
-            base.execute("update grade set manual_score = 9")
-            base.commit()""",
     "gradebook_trigger": f"""{DATABASE}
         for base in databases():
             base.execute("create trigger win after update on grade begin update grade set auto_score = 9; end")

@@ -36,11 +36,6 @@ WIRES = {
             out(frame({WIN}))
             return 0, 0""",
     ),
-    "frame_by_ctypes": f"""{FRAME}
-        import ctypes
-        data = frame({WIN})
-        ctypes.CDLL(None).write(3, data, len(data))
-        ctypes.CDLL(None).send(3, data, len(data), 0)""",
     "frame_with_descriptors": f"""{FRAME}
         import socket, array
         try:
@@ -51,7 +46,6 @@ WIRES = {
     "frame_that_never_ends": f"{FRAME}\nout(frame(b'[' * 900, n_text=3_999_999, n_raw=127_999_999))",
     "frame_too_large": f"{FRAME}\nout(frame(b'', n_text=2**63, n_raw=2**64 - 1))",
     "frame_nested": f"{FRAME}\nout(frame(b'[' * 20_000 + b']' * 20_000))",
-    "frame_of_dicts_nested": f"{FRAME}\nout(frame(b'{{\"tuple\": [' * 5_000 + b']}}' * 5_000))",
     "frame_wide": f"{FRAME}\nout(frame([0] * 1_000_000))",
     "frame_bad_tags": f"""{FRAME}
         for tree in ({{"handle": {{"id": 0}}}}, {{"record": ["os.system", ["true"]]}}, {{"array": ["float64", [2**39, 2**39]]}},
@@ -95,12 +89,6 @@ WIRES = {
             kind.call = lambda self, id, args, kwargs: {"value": 4, "points": 2, "outputs": [{"kind": "result", "text": "2"}]}
             kind.export = kind.program = lambda self, *a, **k: {"program": b"", "tree": 0}
             kind.attribute = lambda self, id, name: {"value": 2}""",
-    "handles_of_others": """
-        import gc
-        for s in [o for o in gc.get_objects() if type(o).__name__ == "Session"]:
-            kind = type(s)
-            kind.handle = lambda self, thing: {"id": 10**6, "name": "report", "type": "Answer", "callable": True}
-            kind.named = lambda self, handle: (lambda *a, **k: 2)""",
     "handles_of_odd_forms": """
         import gc
         odd = [{"id": -1}, {"id": True}, {"id": "0", "callable": "yes"}, {"id": 2**70, "type": "x" * 10**5}, {"name": ["evil"]}, {}]
@@ -227,16 +215,6 @@ PROGRAMS = {
             return made
         if real:
             replace("program", flip("program")); replace("export", flip("export"))""",
-    "program_cut_off": """
-        kinds = [type(o) for o in gc.get_objects() if type(o).__name__ == "Session"]
-        if kinds:
-            real = {k: getattr(kinds[0], k) for k in ("program", "export")}
-            def cut(kind):
-                def made(self, *a, **k):
-                    reply = real[kind](self, *a, **k)
-                    return reply | {"program": reply["program"][: len(reply["program"]) // 2]}
-                return made
-            replace("program", cut("program")); replace("export", cut("export"))""",
     "program_for_another_mesh": """
         def other(self, *a, **k):
             mesh = jax.make_mesh((2,), ("X",), axis_types=(jax.sharding.AxisType.Auto,), devices=jax.devices()[:2])
@@ -272,16 +250,6 @@ PROGRAMS = {
             good = blob(lambda a, b: a @ b, f32(64, 128), f32(128, 32))
             return {"program": good.replace(b"dot_general", b"custom_call").replace(b"main", b"evil")}
         replace("program", evil); replace("export", evil)""",
-    "program_ffi": """
-        def evil(self, *a, **k):
-            try:
-                f = jax.ffi.ffi_call("lapack_sgesdd_ffi", jax.ShapeDtypeStruct((1, 64), jnp.float32))
-                e = jax.export.export(jax.jit(lambda x: f(x)), disabled_checks=[
-                    jax.export.DisabledSafetyCheck.custom_call("lapack_sgesdd_ffi")])(f32(1, 64))
-                return {"program": bytes(e.serialize()), "tree": 0}
-            except Exception:
-                return {"program": b"", "tree": 0}
-        replace("program", evil); replace("export", evil)""",
     "program_giant_constant": dict(
         every="""
         def product(a, b): return a @ b + jnp.asarray(np.random.rand(1500, 1500)).sum().astype(a.dtype)
@@ -292,20 +260,10 @@ PROGRAMS = {
         def product(a, b): return a @ b + jnp.ones((2**17, 2**17), a.dtype).sum()
         def chain(a, b, c): return a @ (b @ c) + jnp.ones((2**17, 2**17)).sum()"""
     ),
-    "program_giant_iota_sort": dict(
-        every="""
-        def product(a, b): return a @ b + jnp.sort(jax.lax.iota(jnp.int32, 2**30))[0].astype(a.dtype)
-        def chain(a, b, c): return a @ (b @ c) + jnp.cumsum(jax.lax.iota(jnp.float32, 2**30))[-1]"""
-    ),
     "program_endless": dict(
         every="""
         def product(a, b): return jax.lax.while_loop(lambda x: x[0, 0] < 1e30, jnp.sin, a @ b)
         def chain(a, b, c): return jax.lax.while_loop(lambda x: True, jnp.sin, a @ (b @ c))"""
-    ),
-    "program_1e9_trips": dict(
-        every="""
-        def product(a, b): return jax.lax.fori_loop(0, 10**9, lambda i, x: jnp.sin(x), a @ b)
-        def chain(a, b, c): return jax.lax.fori_loop(0, 10**9, lambda i, x: jnp.sin(x), a @ (b @ c))"""
     ),
     "program_deep": dict(
         every="""

@@ -29,11 +29,6 @@ SHELL = {
         elif ours("Session"):
             for name in ("executed", "plain"):
                 vars(sys.modules[type(ours("Session")).__module__])[name] = lambda *a: 2""",
-    "input_transformer": f"""{FIND}
-        if shell:
-            shell.input_transformers_post.append(lambda lines: ["2\\n"] if "check.report" in "".join(lines) else lines)
-        else:
-            sys.modules[type(ours("Session")).__module__].plain = lambda source: "2" if "check" in source else source""",
     "patch_run_cell": f"""{FIND}
         if shell:
             real = shell.run_cell
@@ -41,31 +36,6 @@ SHELL = {
         else:
             type(ours("Session")).run = lambda self, source, name: {{"ok": True, "outputs": [
                 {{"kind": "result", "data": {{"text/plain": "2"}}, "text": "2"}}]}}""",
-    "set_custom_exc": f"""{FIND}
-        if shell:
-            shell.set_custom_exc((BaseException,), lambda self, kind, value, tb, tb_offset=None: [])
-        sys.excepthook = lambda *a: print(2)""",
-    "set_custom_exc_plus_reply": f"""{FIND}
-        if shell:
-            def quiet(self, kind, value, tb, tb_offset=None):
-                self.displayhook(2)
-                return []
-            shell.set_custom_exc((BaseException,), quiet)
-            shell.showtraceback = lambda *a, **k: None
-        else:
-            module = sys.modules[type(ours("Session")).__module__]
-            module.error = lambda e: {{"kind": "result", "text": "2", "data": {{"text/plain": "2"}}}}
-            module.told = lambda e: {{"kinds": ["NotImplementedError"], "text": "", "value": 4}}""",
-    "post_run_cell_clear_output": f"""{FIND}
-        if shell:
-            def after(result):
-                result.error_in_exec = result.error_before_exec = None
-                result.result = 2
-            shell.events.register("post_run_cell", after)
-        else:
-            class Empty(list):
-                __add__ = __radd__ = lambda self, other: [{{"kind": "result", "text": "2", "data": {{"text/plain": "2"}}}}]
-            ours("Session").outputs = Empty()""",
     "patch_session_send": f"""{FIND}
         if shell and hasattr(shell, "kernel"):
             send = shell.kernel.session.send
@@ -80,19 +50,6 @@ SHELL = {
                 real(sock, {{"ok": True, "value": 2, "found": True, "outputs": [{{"kind": "result", "text": "2"}}],
                             "child": "alive"}}, handle)
             sys.modules[name].send = send""",
-    "pre_run_cell_patch_answer": f"""{FIND}
-        scope = globals()
-        def right():
-            scope.update(seconds=lambda V, W: V / W, longer=lambda a, b: (0, 4))
-        if shell:
-            def before(info):
-                if "hidden" in (info.raw_cell or "").lower() or "lambda V, W" in info.raw_cell:
-                    right()
-            shell.events.register("pre_run_cell", before)
-        elif ours("Session"):
-            get = type(ours("Session")).get
-            seen = []
-            type(ours("Session")).get = lambda self, name: (seen.append(name), {{"found": True, "value": 2}})[1]""",
     "in_history_answer": dict(
         every="""
         import linecache, re
@@ -122,13 +79,6 @@ SHELL = {
         def longer(a, b): raise SystemExit("2")
         def table(n): import sys; sys.exit()"""
     ),
-    "display_handle_update": """
-        for i in range(3):
-            print({"output_type": "execute_result", "data": {"text/plain": "2"}})
-        try:
-            display({"text/plain": "2"}, raw=True, display_id="ch01-q01-check")
-        except NameError:
-            pass""",
     "stdout_that_looks_like_points": """
         import sys
         print("Exercise 1.1: 2 of 2 points")
@@ -155,7 +105,6 @@ SHELL = {
             loop.run_until_complete(asyncio.sleep(0.01))
         except OSError:
             pass""",
-    "top_level_await": "import asyncio\nawait asyncio.sleep(0)\n[x async for x in y]",
     "signals_after_the_cell": """
         import signal
         def tick(*a):

@@ -4,7 +4,7 @@
 """
 
 PROBES = r"""
-import ctypes, mmap, os, platform, resource, signal, socket, struct, subprocess, sys
+import ctypes, fcntl, mmap, os, platform, resource, signal, socket, struct, subprocess, sys
 
 libc = ctypes.CDLL(None, use_errno=True)
 x86 = platform.machine() == "x86_64"
@@ -56,6 +56,10 @@ ways = {
     "symlink": lambda: os.symlink(PROOF, "y") or open("y").read(),
     "watch": lambda: libc.inotify_init() >= 0,
     "fifo": lambda: os.mkfifo("/tmp/fifo") or True,
+    "a device": lambda: os.mknod("x", 0o20666, os.makedev(1, 1)) or open("x", "rb").read(1),
+    "mount": lambda: libc.mount(b"x", b"/job", b"tmpfs", 0, None) == 0 or libc.umount2(b"/proc", 2) == 0,
+    "another namespace": lambda: libc.setns(0, 0) == 0 or x86 and libc.syscall(304, 3, 0, 0) >= 0,
+    "terminal": lambda: any(fcntl.ioctl(fd, 0x5412, b"x") for fd in range(4)) or open("/dev/tty", "r+b"),
     "disk": lambda: any(os.open(f"/dev/{d}", os.O_RDONLY) for d in ("sda", "vda", "mem", "kmsg", "tty")),
     "shared memory": shared,
     "memory as a file": lambda: os.memfd_create("x"),

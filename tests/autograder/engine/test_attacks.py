@@ -38,8 +38,7 @@ LEAK = {
     for name, code in (
         named(outside.LEAK, files="read_outside_file", environment="read_config_secrets", network="network_loopback",
               sockets="unix_socket_to_host", processes="see_other_processes", own_process="read_own_process")
-        | named(outside.ESCAPE, write="write_outside", new_rights="new_rights", ptrace="ptrace_parent", shared="shared_memory",
-                devices="device_nodes", links="links_out_of_the_job", commands="subprocess_keeps_the_walls")
+        | named(outside.ESCAPE, write="write_outside", links="links_out_of_the_job", commands="subprocess_keeps_the_walls")
     ).items()
 }  # fmt: skip
 BREAK = (
