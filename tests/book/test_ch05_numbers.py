@@ -5,12 +5,10 @@ Where one is wrong, the corrected value stands here and book/data/errata.json sa
 source gives, as the quiz's cache of 8192 tokens of 100 kB, is part of the row that uses it.
 """
 
-import re
 from dataclasses import replace
-from inspect import signature
 from math import floor
 
-from helpers.costs.inference import engine_simulation, latency_and_throughput, sharded_decode_step, sharding_limits
+from helpers.costs.inference import latency_and_throughput, sharded_decode_step, sharding_limits
 from helpers.costs.inference.prefill_and_decode_step import Replica, smallest_slice
 from helpers.costs.rooflines.chips import chip
 from helpers.costs.rooflines.hardware import Slice
@@ -18,7 +16,6 @@ from helpers.costs.transformers.config import Config, MoE
 from helpers.costs.transformers.parameters_and_flops import kv_cache, parameters
 from helpers.costs.transformers.public_models import model
 from helpers.costs.transformers.shares_and_thresholds import attention_intensity, attention_threshold
-from tests.book.conftest import ROOT
 from tests.book.stated import near
 from tests.helpers.costs.tables import walks
 
@@ -145,20 +142,3 @@ def test_throughput_saturates():
         rates = [row[3] for row in table(kv)]
         limit = 1 / (kv / (8 * 8.2e11) + 2 * 13e9 / (8 * 1.97e14))
         assert rates == sorted(rates) and 0.6 * limit < rates[-1] < limit
-
-
-def test_bandwidths_have_one_symbol_each():
-    """W is a link in one direction, W_hbm the memory, W_dcn the network: on the page, in signatures and in the exercises."""
-    texts = [ROOT / f"{where}/ch05_inference.md" for where in ("book", "solutions")]
-    for text in (*texts, *(ROOT / "helpers/costs/inference").glob("*.py")):
-        assert not re.search(r"W_ici|W_\\text\{ici\}", text.read_text(encoding="utf-8")), text.name
-    for module, names, wanted in (
-        (latency_and_throughput, "attention_time linear_time step_time throughput sampling_table", "W_hbm"),
-        (
-            sharding_limits,
-            "prefill_limit prefill_degrees weights_times latency_limit one_d_time two_d_best",
-            "W",
-        ),
-        (engine_simulation, "transfer_time", "W_dcn"),
-    ):
-        assert all(wanted in signature(getattr(module, name)).parameters for name in names.split())

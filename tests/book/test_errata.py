@@ -76,78 +76,6 @@ def test_a_row_is_worth_what_a_hand_finds(row):
             assert (str(got) if isinstance(want, str) else got) == want
 
 
-def softmax(x):
-    e = np.exp(x - x.max())
-    return e / e.sum()
-
-
-def test_weights_whose_sum_runs_over_the_wrong_letter_are_all_alike():
-    """E000-4."""
-    x = np.arange(3.0)
-    printed = [np.exp(x[j]) / sum(np.exp(x[j]) for k in range(3)) for j in range(3)]
-    assert printed == pytest.approx([1 / 3] * 3)
-    assert (softmax(x)[2], printed[2]) == pytest.approx(HAND["E000-4"], rel=1e-4)
-
-
-@pytest.mark.parametrize(("written", "place"), [(True, 1), (False, 2)], ids=["written", "forgotten"])
-def test_flash_that_forgets_its_sum_attends_to_the_last_block(written, place):
-    """E004-4: the loop over blocks of one key, as printed, with and without ℓ going back."""
-    O, ell, m = 0.0, 0.0, -np.inf  # noqa: E741
-    for x, v in ((2.0, 1.0), (1.0, 3.0)):
-        new = max(m, x)
-        total = np.exp(m - new) * ell + np.exp(x - new)
-        O = (ell * np.exp(m - new) * O + np.exp(x - new) * v) / total  # noqa: E741
-        m, ell = new, total if written else ell
-    assert O == pytest.approx(HAND["E004-4"][place], rel=1e-4)
-    assert softmax(np.array([2.0, 1.0])) @ [1, 3] == pytest.approx(HAND["E004-4"][0], rel=1e-4)
-
-
-def test_unmasked_numerators_are_right_in_the_last_row_only():
-    """E004-18."""
-    v = np.array([1, 3, 8])
-    masked, printed = np.tril(np.ones((3, 3))) @ v, np.ones((3, 3)) @ v
-    assert [masked.tolist(), printed.tolist()] == HAND["E004-18"]
-
-
-@pytest.mark.parametrize(
-    ("K", "Y", "Z", "right"), [(4, 2, 2, False), (2, 2, 2, True), (4, 4, 2, True), (8, 2, 2, False)]
-)
-def test_heads_come_back_in_order_only_where_a_device_has_one_of_keys(K, Y, Z, right):
-    """E003-9, on all devices: Z moved to M and reshaped, and Z moved to N."""
-    rows = np.arange(16).reshape(Y, Z, -1)  # of W_O, sharded over N_YZ
-    heads = np.arange(16).reshape(Y, K // Y, -1)  # [K_Y, M]
-    printed = [[part.ravel() for part in np.split(held, Z, axis=1)] for held in heads]
-    assert np.array_equal(printed, rows) is right
-    assert np.array_equal([np.split(held.ravel(), Z) for held in heads], rows)
-
-
-def test_only_the_right_products_have_shapes_that_agree():
-    """E001-21 and E001-22."""
-    x, W, dy = np.ones((5, 3)), np.ones((3, 4)), np.ones((5, 4))
-    assert ((x @ W).shape, (dy @ W.T).shape, (x.T @ dy).shape) == (dy.shape, x.shape, W.shape)
-    for a, b in ((W, x), (W, dy), (dy, x)):
-        with pytest.raises(ValueError, match="matmul"):
-            a @ b
-
-
-def test_gradients_of_the_printed_pipeline_code():
-    """E001-3, E001-5 and E001-2: at its output a layer has another gradient, one key is one draw, arrays do not change."""
-    import jax
-    import jax.numpy as jnp
-
-    w = jnp.float32(3)
-    _, pull = jax.vjp(lambda x, w: x * w, jnp.float32(2), w)
-    _, late = jax.vjp(lambda x, w: x * w, jnp.float32(6), w)
-    assert [float(f(jnp.float32(6))[1]) for f in (pull, late)] == HAND["E001-3"][1:]
-    assert float(jax.grad(lambda w: (2 * w) ** 2 / 2)(w)) == HAND["E001-3"][0]
-    key = jax.random.PRNGKey(0)
-    x, weights = jax.random.normal(key, (2, 4)), jax.random.normal(key, (3, 4, 4))
-    assert (x.ravel() == weights.ravel()[:8]).all()
-    assert not (x.ravel() == jax.random.normal(jax.random.PRNGKey(1), (3, 4, 4)).ravel()[:8]).any()
-    with pytest.raises(TypeError, match="immutable"):
-        weights[0] = weights[0] - 0.01
-
-
 def said(row: dict, *parts: str) -> str:
     """Sentences of a row as the page shows them, as text."""
     own = errata.worked(row, SCOPE)
@@ -166,19 +94,6 @@ def test_a_row_says_in_sentences_what_is_so_and_why_it_matters(row):
     # what the source prints stands in quotes, or in a heading after "not"
     shown = f"# T\n\n{re.sub(' not .*', '', row['title'])}\n\n{row['correct']}\n\n{row['matters']}\n"
     assert typed(shown) == []
-
-
-@pytest.mark.parametrize("part", ["title", "says", "correct", "matters"])
-def test_no_two_rows_say_the_same(part):
-    words = {i: re.sub(r"[\W_]+", " ", said(e, part)).strip().lower() for i, e in ERRATA.items()}
-    assert len(set(words.values())) == len(ERRATA)
-
-
-def test_how_many_rows_there_are_of_each_kind():
-    """The page opens with these counts, and the five that it names first change a conclusion."""
-    kinds = [e["severity"] for e in ERRATA.values()]
-    assert {kind: kinds.count(kind) for kind in errata.SEVERITIES} == {"conclusion": 54, "number": 48, "label": 33}
-    assert len(set(DATA["first"])) == 5 and {ERRATA[i]["severity"] for i in DATA["first"]} == {"conclusion"}
 
 
 def page() -> str:

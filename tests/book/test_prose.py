@@ -54,24 +54,6 @@ def test_numbers_with_units_are_computed(path):
     assert [f"{path.name}, line {n}: {what}" for n, what in typed(path.read_text(encoding="utf-8"))] == []
 
 
-@pytest.mark.parametrize("line", [
-    "It takes 327 µs.", "A v5e does 1.97e14 FLOPs/s.", "HBM holds 16 GB.", "It holds 16GiB.", "about 8.1e11 bytes/s",
-    r"$8.1 \times 10^{11}$ bytes/s", "243 FLOPs per byte", r"$T = 5\,\text{ms}$", "a 400 Gb/s card", "1.2 seconds", "10⁶ and 3 × 10⁹ B",
-])  # fmt: skip
-def test_a_typed_number_is_found(line):
-    assert typed(f"# T\n\n{line}\n")
-
-
-@pytest.mark.parametrize("line", [
-    "It takes {{ t.lower | seconds }}.", "*Data: W = 8.1e11 bytes/s; HBM 16 GB.*", "★★☆ · 15 min · 3 points", "Assume: W = 8.1e11 bytes/s.",
-    "`time(1e12 FLOPs)`", 'The text says "373 µs".', "bf16 has 2 bytes", "8 devices, 4 × 4 chips, Section 3, Exercise 1.4",
-    "% let x = 5 # 5 ms", "```{code-cell}\nx = 5  # 5 ms\n```", "a [128, 8192] matrix in 2 steps", "figure 5 shows", "bf16[8, 16] B",
-    "an A100-80GB", "the sides 128, 8192, B times", r"$10^9$ bytes",
-])  # fmt: skip
-def test_other_numbers_are_left_alone(line):
-    assert typed(f"# T\n\n{line}\n") == []
-
-
 def test_computed_numbers_of_every_source_evaluate():
     """As the site and the generator do it, without building either."""
     from helpers import prose as numbers

@@ -107,18 +107,6 @@ def test_points_go_by_minutes(topic):
     assert 60 <= sum(d.points for d in data.values()) <= 100
 
 
-def test_a_link_that_comes_too_early_is_found():
-    data = {n: data_line(f"★☆☆ · 5 min · 1 point · {rest}") for n, rest in
-            {"1.1": "after {ref}`sec-b`", "1.2": "after {ref}`sec-a` · needs 1.1", "1.3": "after {ref}`sec-a`"}.items()}  # fmt: skip
-    lines = ["(sec-a)=", "## A", "Practice: {ref}`2 <ex-1-2>`, {ref}`1 <ex-1-1>`.", "", "More.", "(sec-b)=", "## B"]
-    assert wrong(lines, data) == [
-        "after 'Practice: {ref}`2 <ex-1-2>`, {ref}`1 <ex-1-1>`.' its section goes on",
-        "1.2 is linked before 1.1, which it needs",
-        "1.1 is linked before sec-b is read",
-        "1.3 is linked nowhere",
-    ]
-
-
 EVERY = {number: d for p in TREE.exercises for number, d in data_of(p.stem).items()}
 READ = [m[1] for p in TREE.exercises for line in lines_of(p.stem) if (m := LABEL.match(line))]
 

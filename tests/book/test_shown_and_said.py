@@ -46,12 +46,6 @@ def test_no_timing_of_the_building_machine_is_a_figure_of_the_book(path):
     assert not live_outputs(cells(path))
 
 
-def test_a_live_timing_is_seen():
-    run, show = ("", "runs = machine.sweep_poly((1, 2), 8)"), "print(runs[0])"
-    assert live_outputs([run, ("", show)]) and not live_outputs([run, (":tags: [remove-output]\n", show)])
-    assert not live_outputs([run, ("", "runs = stored\nprint(runs)")])
-
-
 def test_measured_rows_in_a_figure_are_of_one_chip_and_count():
     """A source of collectives may have measured several chips and sizes; a curve is for one."""
     picked = [c for path in PAGES for _, c in cells(path) if "collectives.json" in c or 'data["rows"]' in c]

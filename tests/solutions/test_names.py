@@ -31,10 +31,3 @@ def clashes(parts: list[tuple[str, str, str]]) -> list[str]:
 @pytest.mark.parametrize("topic", [path.stem for path in Tree().exercises])
 def test_nothing_takes_the_name_of_an_answer(topic):
     assert clashes(course.parts("".join(course.exercises(topic)))) == []
-
-
-def test_clashes_are_seen():
-    check = "for f in range(2):\n    pass\n"
-    assert clashes([("a", "def f():\n    x = 1\n", "x = [f for f in ()]\n"), ("b", "y = 1\n", check)]) == [
-        "f of a in b-check"
-    ]

@@ -23,8 +23,3 @@ def test_costs_import_in_under_a_fifth_of_a_second():
 @pytest.mark.slow
 def test_the_planner_keeps_its_promise():
     assert bench_startup.planning()[1] > 1000
-
-
-@pytest.mark.slow
-def test_jupyterlab_comes_to_a_first_cell():
-    assert bench_startup.first_cell() > 0

@@ -22,9 +22,6 @@ CORE = {
     "ch08_experts": 6500,
 }
 """Words of a core at most; one also has at most `ASKS` questions and as many boxes "To keep"."""
-TO_DO = {
-    # words, questions and boxes of chapters that are still one page: numbers may fall, and a line goes when its chapter fits CORE
-}
 ASKS, PAGES, PAGE = 12, 4, 2500  # a core's questions, a chapter's pages further down, words of such a page
 
 
@@ -36,7 +33,7 @@ def counts(text: str) -> tuple[int, int, int]:
 
 @each
 def test_a_core_keeps_to_its_ceilings(path):
-    most = TO_DO.get(path.stem, (CORE[path.stem], ASKS, ASKS))
+    most = CORE[path.stem], ASKS, ASKS
     found = counts(path.read_text(encoding="utf-8"))
     assert all(n <= limit for n, limit in zip(found, most)), f"{found}, at most {most}"
 
@@ -45,11 +42,6 @@ def test_a_core_keeps_to_its_ceilings(path):
 def test_there_are_few_pages_further_down_and_none_is_long(path):
     words = {name: counts(page.read_text(encoding="utf-8"))[0] for name, page in further(path).items()}
     assert len(words) <= PAGES and max(words.values(), default=0) <= PAGE, words
-
-
-def test_a_chapter_that_fits_is_no_longer_to_do():
-    fits = [p.stem for p in CHAPTERS if counts(p.read_text(encoding="utf-8"))[0] <= CORE[p.stem]]
-    assert not set(fits) & set(TO_DO)
 
 
 @each
@@ -69,13 +61,3 @@ def test_a_chapter_ends_with_takeaways_problems_and_where_to_read_on(path):
         max(int(years[key]) for keys in re.findall(r"\{cite\}`([^`]+)`", text[at[2] :]) for key in keys.split(","))
         >= 2025
     )
-
-
-def test_what_is_measured():
-    text = (
-        "One two three.\n\n```{code-cell} ipython3\n:tags: [hide-input]\n\nplot.bars(1)\n```\n\nFour five six seven.\n"
-    )
-    text += "\n:::{ask}\nHow many?\n\n= {{ 2 }}: two.\n? 3: no.\n:::\n\n```{code-cell} ipython3\nx = 1\ny = 2\n```\n"
-    m = measured(text)
-    assert (m.words, m.pictures, m.questions, m.open, m.folded, m.unbroken) == (7, 1, 1, 2, 1, 4)
-    assert m.sentence == 3.5
