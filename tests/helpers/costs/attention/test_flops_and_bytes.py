@@ -1,6 +1,5 @@
 """Costs of attention against brute force, traced programs, walked schedules and published numbers."""
 
-import random
 from dataclasses import replace
 from itertools import product
 from math import ceil, inf
@@ -22,8 +21,7 @@ from helpers.costs.attention.flops_and_bytes import (
     fused,
     naive,
 )
-from helpers.costs.attention.ring_attention import ring_seconds, rounds
-from helpers.costs.attention.time_and_intensity import Rates, exp_rate, exp_share, in_turn, seconds, variants
+from helpers.costs.attention.time_and_intensity import Rates, exp_rate, exp_share, in_turn, seconds
 from helpers.costs.rooflines.chips import chip
 from helpers.trace import count, made
 from tests.helpers.costs.tables import refused, walks
@@ -304,21 +302,6 @@ def test_overlap_takes_the_longer_part():
     p, at = flash(Attention(4096, causal=False), 128, rows=4096), Rates(h100.rate(), h100.hbm_bandwidth, 3.9e12)
     t = seconds(p, at)
     assert in_turn(p, at) == t.math + t.parts["exps"] > t.lower == t.math
-
-
-def test_a_live_figure_of_them(run):  # noqa: F811
-    """Traced to JavaScript: the same numbers for any length, heads and on-chip memory."""
-
-    def figure(T, N, H, M, W):
-        at = Rates(9.89e14, W, 3.9e12, 6.7e13)
-        ring_ = ring_seconds(Attention(T, N=N, H=H), 8.0, at.C, 4.5e11, 1e-6, "striped").total
-        sides = variants(Attention(T, N=N, H=H), M, window=1024.0)
-        out = {"ring": ring_, "rounds": 1.0 * rounds(N)} | {f"{name}_bytes": p.bytes for name, p in sides.items()}
-        return out | {f"{name}_seconds": in_turn(p, at) for name, p in sides.items()}
-
-    draw = random.Random(0)
-    power, H = lambda a, b: 2.0 ** draw.randint(a, b), (64.0, 128.0)  # noqa: E731
-    agree(run, figure, [(power(8, 20), power(0, 6), draw.choice(H), 10 ** draw.uniform(3, 9), 3e12) for _ in range(40)])
 
 
 def test_what_the_compiled_program_holds():

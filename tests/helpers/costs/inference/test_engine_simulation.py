@@ -4,7 +4,6 @@ import json
 from collections import defaultdict
 from itertools import pairwise
 
-import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
@@ -217,12 +216,6 @@ def test_a_load_that_would_never_end_is_refused(load):
         (lambda: interleaved(load, 2, lambda T: T, lambda B, S: 1), "whole number of 1 or more|a request is"),
         (lambda: paged_schedule(load, 2, 9, 4, 4, "swap"), "whole number of 1 or more|a request is"),
     )
-
-
-def test_loads_of_narrow_integers_are_those_of_python():
-    log = interleaved([(0, np.int8(100), np.int8(100))], 2, lambda T: T * T, lambda B, S: B * S)
-    assert log.span == 100**2 + sum(range(101, 200))
-    assert static_steps([np.int8(100)] * 3, 1) == continuous_steps([np.int8(100)] * 3, 1) == 297
 
 
 PAGES = {"pages": 24, "page": 4, "policy": "swap", "swap": lambda n: n / 8}

@@ -9,13 +9,13 @@ import pytest
 
 from helpers import trace
 from helpers.costs.inference import latency_and_throughput as answering
-from helpers.costs.inference.engine_simulation import disaggregated, interleaved
-from helpers.costs.inference.prefill_and_decode_step import Replica, cheapest, shapes, smallest_slice
+from helpers.costs.inference.engine_simulation import interleaved
+from helpers.costs.inference.prefill_and_decode_step import Replica, cheapest, smallest_slice
 from helpers.costs.inference.sharded_decode_step import points
 from helpers.costs.rooflines.chips import chip
 from helpers.costs.rooflines.hardware import Slice
 from helpers.costs.transformers.config import Config, MoE
-from helpers.costs.transformers.parameters_and_flops import flops, kv_cache, paged_tokens, parameters, works
+from helpers.costs.transformers.parameters_and_flops import flops, kv_cache, parameters, works
 from helpers.costs.transformers.public_models import model
 from helpers.costs.transformers.shares_and_thresholds import attention_intensity
 from helpers.kernels.transformers import decoder
@@ -31,18 +31,6 @@ SEED = Config(4096, 64, 32, 8, 256, 16384, 32128, tied=True, norm="none")  # que
 def rough(r: Replica, B, S):
     """A step by the short formula: no activations are read, and all weights are, the embedding too."""
     return answering.step_time(B, r.kv(S), r.parameters.matmul, r.weight_bytes, r.C, r.W_hbm)
-
-
-def test_formats_and_critical_batches():
-    """Bytes of weights over bytes of HBM, at the rate of the arithmetic; per replica."""
-    b = answering.saturating_batch
-    assert [round(b(V5E, w, m), 1) for w, m in (("bf16", "bf16"), ("int8", "bf16"), ("int8", "int8"), ("int4", "int8"))] == [
-        243.2, 121.6, 243.2, 121.6,
-    ]  # fmt: skip
-    assert round(b(chip("H100"))) == 295
-    for n in (1, 16):  # more chips to a replica do not move the knee
-        B, C, W = b(V5E), n * 1.97e14, n * 8.1e11
-        assert answering.linear_time(B, 1e9, 2e9, C, W) == pytest.approx(2e9 / W) == pytest.approx(2 * B * 1e9 / C)
 
 
 def test_sampling_with_and_without_a_cache_token_by_token():
@@ -89,14 +77,6 @@ def test_a_step_reads_the_cache_that_is_kept(name):
     assert {role: work.flops for role, work in priced.items()} == {role: n for role, n in f.by_role.items() if n}
 
 
-def test_a_cache_grows_with_heads_and_stops_at_the_window():
-    sizes = [kv_cache(model("llama-3-8b", K=K), 1000) for K in (1, 8, 32)]
-    assert sizes == [sizes[0], 8 * sizes[0], 32 * sizes[0]]
-    c = model("mistral-7b")
-    assert kv_cache(c, 4096) == kv_cache(replace(c, window=None), 4096) == kv_cache(c, 10**6)
-    assert kv_cache(c, 10**6, keep=4) == kv_cache(c, 4100, keep=4) == kv_cache(c, 4096) * 4100 / 4096
-
-
 @walks(["llama-2-13b", "mixtral-8x7b", "gemma-3-27b", "deepseek-v3", "gpt-oss-20b"])
 def test_a_model_against_the_rough_step(name):
     """All experts are at work from here on. The rough step reads the embedding besides, the exact one activations."""
@@ -117,18 +97,6 @@ def test_what_a_token_hears_of_through_local_layers():
         for _ in range(layers):
             heard = {s for t in heard for s in range(t - window + 1, t + 1)}
         assert answering.receptive_field(layers, window) == len(heard)
-
-
-def test_pages_waste_less_than_one():
-    for S in range(1, 100):
-        pages = -(-S // 16)
-        assert paged_tokens(S, 16) == 16 * pages and 0 <= paged_tokens(S, 16) - S < 16
-
-
-def test_checking_guesses_is_free_until_arithmetic_decides():
-    r = Replica(model("llama-3-8b"), V5E, 8)
-    assert 1 < r.verify(1, 4, 2048) < 1.02 and r.verify(512, 4, 64) > 3
-    assert Replica(model("deepseek-v3"), V5E, 64, weights="int8").verify(1, 0, 512) == 1
 
 
 def test_prefill_and_chunks():
@@ -159,13 +127,6 @@ def test_what_fits_and_what_is_no_replica():
     )
     for B, S in ((0, 1), (6, 131_072), (31, 25_000)):  # the largest batch fits, one more does not
         assert (r.largest_batch(S) >= B) and r.kv(S, r.largest_batch(S)) <= r.room < r.kv(S, r.largest_batch(S) + 1)
-
-
-@walks(["v5e", "v5p", "v6e", "H100"])
-def test_slices_double_up_to_a_pod(name):
-    all_of_them = [Slice(chip(name), s).chips for s in shapes(chip(name))]
-    assert all_of_them == [2**i for i in range(len(all_of_them))]
-    assert 4 * all_of_them[-1] > Slice(chip(name), chip(name).pod).chips
 
 
 def test_the_cheapest_by_brute_force():
@@ -211,16 +172,6 @@ def test_a_queue_waits_as_long_as_a_simulated_one():
     waited = sum(s.start - s.request.arrival for s in log.served) / len(load)
     assert waited == pytest.approx(answering.waiting(0.7, 1.0), rel=0.15)
     assert log.ttft == pytest.approx(waited + 1.0)
-
-
-def test_the_second_token_waits_for_the_cache():
-    """Two prompts of 3 and 5 seconds, caches of 2, steps of 1, on servers apart."""
-    log = disaggregated([(0, 3, 3), (0, 5, 3)], 2, lambda T: T, lambda B, S: 1, transfer=lambda T: 2)
-    assert [s.ttft for s in log.served] == [3, 3 + 5]
-    assert [s.gaps for s in log.served] == [(2 + 1, 1), (2 + 1, 1)]
-    assert [s.latency for s in log.served] == [s.ttft + 2 * 1 + 2 for s in log.served]
-    (alone,) = interleaved([(0, 3, 7)], 1, lambda T: T, lambda B, S: 2).served
-    assert alone.latency == 3 + 6 * 2
 
 
 def test_a_price():

@@ -8,11 +8,10 @@ from math import prod
 
 import pytest
 
-from helpers.costs.inference.prefill_and_decode_step import Replica
-from helpers.costs.inference.serving_constants import CONSTANTS, ENGINES, GRAPHS, RESERVES, Engine, Reserve, unknown
+from helpers.costs.inference.serving_constants import ENGINES, GRAPHS, RESERVES, Engine, Reserve, unknown
 from helpers.costs.inference.serving_operations import Deployment
-from helpers.costs.rooflines.chips import CHIPS, chip
-from helpers.costs.transformers.public_models import MODELS, model
+from helpers.costs.rooflines.chips import CHIPS
+from helpers.costs.transformers.public_models import MODELS
 from tests.helpers.costs.tables import walks
 from tools import bench_serving as bench
 
@@ -36,12 +35,6 @@ def test_every_row_is_priced(said):
     assert sum(0.75 < x < 1.25 for x in ratios) > len(ratios) / 2 and all(0.1 < x < 10 for x in ratios)
 
 
-def test_every_row_says_where_it_was_read():
-    assert len({r["id"] for r in DATA["rows"]}) == len(DATA["rows"]) == len(ROWS)
-    assert {r["source"] for r in DATA["rows"]} == set(DATA["sources"])
-    assert all(len(s["title"]) > 10 for s in DATA["sources"].values())
-
-
 @walks(DATA["sources"])
 def test_rows_are_of_what_the_course_has(source):
     """Chips, engines, fields of a deployment; and which inputs were taken as usual."""
@@ -52,10 +45,6 @@ def test_rows_are_of_what_the_course_has(source):
         assert set(r.get("missing", ())) <= {"cache", "chips", "layout", "users"}
         assert all(r["at"][n] != getattr(Deployment(), n) for n in r["at"]) and len(set(r["measured"]) & KINDS) == 1
         assert (r["users"] is None) == ("users" in r.get("missing", ()))
-
-
-def test_models_of_their_own_are_used():
-    assert set(DATA["models"]) <= {r["model"] for r in DATA["rows"]}
 
 
 def renamed(path, monkeypatch):
@@ -97,45 +86,12 @@ def test_rows_taken_together_are_rows_taken_one_by_one(said):
             assert [said[i][what] for i in places] == pytest.approx(list(x + 0 * numbers[0]), rel=1e-9)
 
 
-def test_left_out_rows_are_not_fitted_to():
-    """Every row of a source, engine, chip or model on one side, all others on the other."""
-    found = bench.apart(ROWS)
-    assert {name.split()[0] for name in found} == {"source", "engine", "chip", "model"}
-    for name, (out, kept) in found.items():
-        assert len(out) + len(kept) == len(ROWS) and not {r.name for r in out} & {r.name for r in kept}
-        if name.startswith("source"):
-            assert {r.source for r in out} == {name.split()[1]} and name.split()[1] not in {r.source for r in kept}
-
-
-def test_scores_are_arithmetic():
-    r = ROWS[0]
-    some = [{"row": r, "what": "gap", "ratio": x, "inside": x > 0.95, "width": 1.5} for x in (1.1, 0.9, 1.0, 1.5)]
-    s = bench.score(some)
-    assert [s[x] for x in ("rows", "median", "bias", "inside", "width")] == pytest.approx([4, 10, 5, 0.75, 1.5])
-
-
-def test_constants_of_guesses_are_where_they_were_set():
-    """No standard deviation out each is its guess; one out, e to that power more."""
-    names = bench.free(ROWS)
-    k, engines = bench.constants(names, [0.0] * len(names))
-    assert all(getattr(k, n) == bench.KERNELS[n] for n in bench.FREE)
-    assert engines["vllm"].host == bench.GUESS.host and engines["sglang"].seen == 0.6
-    one, _ = bench.constants(names, [float(n == "memory" and not e) for e, n, _, _ in names])
-    assert one == replace(k, memory=k.memory * 2.718281828459045 ** bench.FREE["memory"])
-
-
 def test_an_unknown_engine_is_the_mean_of_those_with_graphs():
     for f in fields(Engine)[:-1]:
         mean = prod(getattr(ENGINES[n], f.name) for n in GRAPHS) ** (1 / 3)
         assert getattr(ENGINES["unknown"], f.name) == pytest.approx(mean, rel=0.005)
     assert not ENGINES["unknown"].measured and unknown(ENGINES) == ENGINES["unknown"]
     assert all(e.measured for n, e in ENGINES.items() if n != "unknown")
-
-
-def test_shares_are_shares():
-    shares = ("memory", "torus", "cached", "bf16", "gain", "grouped", "keys", "prompt", "link", "power")
-    assert all(0 < getattr(CONSTANTS, n) < 1 for n in shares) and len(vars(CONSTANTS)) <= 20
-    assert all(0 < e.seen <= 1 and 0 < e.links <= 1 for e in ENGINES.values())
 
 
 def test_what_engines_leave_for_caches():
@@ -145,16 +101,6 @@ def test_what_engines_leave_for_caches():
     assert RESERVES["vLLM"].caches(80e9, 75e9) < 0 < RESERVES["TensorRT-LLM"].caches(80e9, 75e9)
     assert all(r.bytes(80e9, 16e9) + r.caches(80e9, 16e9) + 16e9 == pytest.approx(80e9) for r in RESERVES.values())
     assert all(r.source for r in RESERVES.values())
-
-
-def test_a_replica_keeps_the_reserve_of_its_engine():
-    h100, llama = chip("H100"), model("llama-3-8b")
-    bare = Replica(llama, h100)
-    for r in RESERVES.values():
-        kept = Replica(llama, h100, reserve=r.bytes(h100.hbm_bytes, bare.weight_bytes))
-        room = r.caches(h100.hbm_bytes, bare.weight_bytes)
-        assert kept.room == pytest.approx(room)
-        assert kept.largest_batch(4096) == room // bare.kv(4096) < bare.largest_batch(4096)
 
 
 def test_what_is_no_reserve():

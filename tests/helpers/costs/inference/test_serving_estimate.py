@@ -195,14 +195,6 @@ def test_an_exchange_is_its_seconds_at_first_and_its_bytes_at_last(name):
     assert links(1.0) - each / (W * CONSTANTS.link) == pytest.approx(own, rel=1e-6)
 
 
-def test_more_chips_do_not_make_one_user_fast_without_end():
-    """Beyond some number each chip more costs time: where the network begins, or hops of a torus are as many."""
-    for name, engine, most in (("H100", "vllm", 8), ("v5e", "jax", 1024)):
-        sizes = [2**i for i in range(13)]
-        took = [Server(LLAMA, chip(name), Deployment(tp=n), ENGINES[engine]).decode(1, 1024).mid for n in sizes]
-        assert took[1] < took[0] and sizes[took.index(min(took))] <= most and min(took) < took[-1] / 1.1
-
-
 def simulated(s: Server, prompt: int, users: int, answers: list[int], engine: str, slots: int = 0):
     """A closed loop: all requests wait, and a place that is free takes the next at once. Gap, requests/s, first after the start."""
     step = lru_cache(None)(lambda B, S: s.decode(B, S).mid)
@@ -279,19 +271,6 @@ def test_more_users_wait_longer_and_are_served_no_slower_together(name, at, engi
     assert (np.diff(seen.first.mid) > 0).all() and (np.diff(seen.request) > 0).all()
     assert (np.diff(seen.gap.mid) >= -1e-12).all() and (np.diff(users / seen.request) > -1e-9).all()
     assert (seen.batch <= users + 1e-9).all() and seen.batch[-1] == pytest.approx(s.most(2000 + 1000 * s.engine.admits))
-
-
-def test_stages_make_no_user_faster_but_serve_as_many_more():
-    """By the time that a stage is busy: with all its layers' work on one chip, or a fourth on each of four."""
-    one, four = (Server(LLAMA, chip("H100"), Deployment(pp=pp), TIDY, EVEN) for pp in (1, 4))
-    a, b = (loaded(s, 1000, 200, users) for s, users in ((one, 16), (four, 64)))
-    assert b.gap.mid == pytest.approx(a.gap.mid, rel=0.1)
-    assert 64 / b.request == pytest.approx(4 * 16 / a.request, rel=0.1)
-
-
-def test_replicas_share_users_and_groups_their_own():
-    one, two = (Server(LLAMA, chip("H100"), Deployment(replicas=n), VLLM) for n in (1, 2))
-    assert loaded(one, 500, 100, 8) == loaded(two, 500, 100, 16)
 
 
 def test_an_overlap_hides_links_and_reads_weights_twice():

@@ -11,12 +11,9 @@ from helpers.costs.inference.serving_operations import (
     Deployment,
     expected_imbalance,
     fullest,
-    largest_normal,
     met,
     operations,
 )
-from helpers.costs.inference.sharding_limits import pair_flops
-from helpers.costs.transformers.config import MoE
 from helpers.costs.transformers.parameters_and_flops import flops, kv_cache, parameters
 from helpers.costs.transformers.public_models import MODELS, model
 from tests.helpers.costs.tables import refused, walks
@@ -115,14 +112,6 @@ def test_products_are_the_flops_of_the_model(name):
         assert counted(c, b, logits) == pytest.approx({r: n for r, n in exact.by_role.items() if n}, rel=1e-12)
 
 
-def test_a_pair_has_the_flops_of_latent_attention():
-    """Absorbed for decoding, out of the latent space for a prompt."""
-    c = model("deepseek-v3")
-    one = lambda b: operations(c, Deployment(), b, 1).layers[0].reading  # noqa: E731
-    assert one(Batch(decode=1, keys=1)).decode == pair_flops(c.N, c.mla)
-    assert one(Batch(prefill=1)).prefill == pair_flops(c.N, c.mla, absorbed=False)
-
-
 @walks(PRICED)
 def test_a_mixed_step_computes_both_and_reads_weights_once(name):
     """But for what absorbed latent attention multiplies, rows add up; so do caches that are read."""
@@ -194,12 +183,6 @@ def test_rows_of_experts_are_the_tokens_of_all_groups(name):
                         assert p.m * p.groups == pytest.approx(part)
 
 
-def test_routed_tokens_send_one_copy_to_each_group_at_most():
-    c, few, many = model("mixtral-8x7b", moe=MoE(8, 4, 14336)), Deployment(dp=2, ep=2), Deployment(dp=8, ep=8)
-    sent = [operations(c, at, Batch(decode=5, keys=10), 1).layers[0].routed for at in (Deployment(tp=8), few, many)]
-    assert sent == [0, 5 * c.D * 2, 5 * c.D * 4]
-
-
 def test_a_deployment_that_cannot_be_says_why():
     cases = (
         (dict(weights="fp4"), "weights is one of bf16, fp8, int8, int4, mxfp4, nvfp4, not 'fp4'"),
@@ -242,15 +225,6 @@ def test_imbalance_of_drawn_routings(tokens, E, k, devices, within):
         rows = np.bincount(experts.reshape(-1) // (E // devices), minlength=devices)
         found.append(rows.max() / rows.mean())
     assert expected_imbalance(tokens, E, k, devices) == pytest.approx(np.mean(found), rel=within)
-
-
-def test_imbalance_of_few_and_of_many_tokens():
-    assert expected_imbalance(9, 8, 8, 4) == expected_imbalance(9, 8, 2, 1) == 1
-    assert np.diff([expected_imbalance(B, 64, 4, 16) for B in (16, 64, 256, 4096)]).max() < 0
-    assert expected_imbalance(4096, 64, 4, 16) - 1 == pytest.approx((expected_imbalance(1024, 64, 4, 16) - 1) / 2)
-    draw = np.random.default_rng(0).standard_normal((100_000, 7)).max(-1)
-    assert largest_normal(7) == pytest.approx(draw.mean(), abs=0.01)
-    assert largest_normal(3) == pytest.approx(1.5 / np.pi**0.5)
 
 
 def test_what_has_no_imbalance():

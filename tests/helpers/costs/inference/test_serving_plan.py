@@ -137,12 +137,6 @@ def test_deployments_fit_the_model_and_the_chips(name):
             assert on.axes or at.tp <= on.pod[0]
 
 
-@walks(["H100", "v5e", "GB200"])
-def test_types_are_those_asked_for(name):
-    like = Deployment(weights="int4", cache="int8")
-    assert {(at.weights, at.cache) for at in deployments(LLAMA, chip(name), 4, like)} == {("int4", "int8")}
-
-
 @walks(range(5))
 def test_numbers_of_a_plan(case):
     """Requests/s by Little's law; bytes within the chip; a dear part is the longest; the price is that of the chips' time."""

@@ -11,8 +11,8 @@ from helpers.costs.rooflines.chips import chip
 from helpers.costs.rooflines.hardware import Slice
 from helpers.costs.sharding.collectives import all_gather, all_reduce, seconds
 from helpers.costs.sharding.sharded_array import Axis, Mesh
-from helpers.costs.transformers.config import Config, MoE
-from helpers.costs.transformers.parameters_and_flops import flops, parameters
+from helpers.costs.transformers.config import Config
+from helpers.costs.transformers.parameters_and_flops import flops
 from helpers.costs.transformers.public_models import model
 from tests.helpers.costs.tables import refused, walks
 
@@ -55,26 +55,6 @@ def test_limits_by_search(F, B):
     assert found <= most < found + 2
 
 
-def test_weights_are_better_read_than_sent():
-    """FSDP is slower than reading by W_hbm / 2W, and DP than TP by the number of chips."""
-    for n in (4, 16, 64):
-        t = limits.weights_times(26e9, n, V5E.hbm_bandwidth, 4.5e10)
-        assert t["DP"] == pytest.approx(n * t["TP"])
-        assert t["FSDP"] == pytest.approx(seconds(all_gather(26e9, Axis(n)), 4.5e10), rel=1 / n)
-        assert t["FSDP"] / t["DP"] == pytest.approx((1 - 1 / n) * limits.ici_ratio(V5E))
-    fast = limits.weights_times(26e9, 4, 1e9, 1e12)  # links faster than HBM: the weights still have to be read
-    assert fast["FSDP"] == fast["DP"]
-
-
-def test_small_collectives_wait_for_hops():
-    """errata E003-7: it is the shard that is compared with 45 kB, not the array."""
-    most = limits.latency_limit(16, 8192, 4.5e10)
-    assert most == pytest.approx(16 * 8192 / 45_000)
-    for Y in (2, 4, 8):
-        move = all_gather(16 * 8192, Axis(Y))
-        assert (1e-6 * move.hops > move.bytes / 4.5e10) == (Y > most)
-
-
 def test_the_two_all_to_alls():
     """Queries there, results back, one sum; nothing grows with S, and bytes are what is said."""
     B, N, K, H, D, Y, Z = 32, 32, 8, 256, 4096, 8, 2
@@ -99,18 +79,6 @@ def test_the_share_of_a_cache_chip_by_chip(K, Y, Z):
         heads = {n * K // N for n in range(N) if n * Y // N == y}
         held += [len(heads) * B // Z] * Z
     assert set(held) == {held[0]} and held[0] / (K * B) == limits.cache_time(1, 1.0, K, Y, Z, 1.0)
-
-
-def test_sharding_a_cache_against_copying_it():
-    """Seconds of the AllToAlls by their collectives, of the cache by its bytes on a chip."""
-    B, N, K, H, D = 32, 32, 8, 256, 4096
-    there, back, _ = limits.attention_collectives(B, N, K, H, D, 8, 4)
-    mesh = Mesh({"Y": 8, "Z": 4})
-    want = sum(seconds(c.move(mesh), 4.5e10) for c in (there, back))
-    assert limits.all_to_all_time(B, N, H, 8, 4, 4.5e10) == want
-    kv = 2 * 2 * K * H * 8192
-    assert limits.cache_time(B, kv, K, 8, 4, 8.1e11) == pytest.approx(B * kv / 32 / 8.1e11)
-    assert limits.cache_time(B, kv, K, 32, 1, 8.1e11) == pytest.approx(4 * B * kv / 32 / 8.1e11)
 
 
 def test_a_cache_cut_along_the_sequence():
@@ -149,20 +117,6 @@ def test_the_best_two_dimensions_by_search():
         assert N == pytest.approx(18 * ratio)
         for more, wins in ((0.99, False), (1.01, True)):
             assert (limits.two_d_best(B, D, ratio * D, more * N, W) < limits.one_d_time(B, D, W)) == wins
-
-
-def test_experts_over_chips():
-    """Question 6 of Austin et al. 2025, Section 7."""
-    c = replace(SEED, moe=MoE(E=16, k=2, F=16384))
-    for spread, want in ((True, (1.65, 2.04, 14.35)), (False, (2.30, 2.84, 13.7))):
-        b = limits.expert_weights(c, 8, 16, "int8", spread)
-        assert (b / 1e9, 1e3 * b / V5E.hbm_bandwidth, (16e9 - b) / 1e9) == pytest.approx(want, abs=0.006)
-    p = parameters(c)
-    assert 128 * limits.expert_weights(c, 8, 16, "int8") == pytest.approx(p.total)
-    refused(
-        (lambda: limits.expert_weights(c, 8, 5), "Z=5 does not divide E=16"),
-        (lambda: limits.expert_weights(SEED, 8, 16), "give the Config a moe"),
-    )
 
 
 @walks(["seed", "parallel"], [(4, 4, (4, 4)), (16, 1, (4, 4)), (1, 16, (4, 4)), (16, 16, (16, 16))])

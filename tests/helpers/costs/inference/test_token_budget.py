@@ -9,14 +9,12 @@ from helpers.costs.inference.engine_simulation import (
     budgeted,
     interleaved,
     one_piece,
-    paged_schedule,
 )
 from helpers.costs.inference.prefill_and_decode_step import Replica
 from helpers.costs.inference.request_loads import Request, mixed_load
 from helpers.costs.inference.scheduler import POLICIES
 from helpers.costs.rooflines.chips import chip
 from helpers.costs.transformers.public_models import model
-from tests.helpers.costs.tables import refused
 
 UNIT = lambda B, S, pieces: 1  # noqa: E731
 BY_TOKENS = lambda B, S, pieces: (1 if B else 0) + sum(T for T, _ in pieces) / 4  # noqa: E731
@@ -114,12 +112,3 @@ def test_what_no_engine_can_do():
     ):
         with pytest.raises(ValueError, match=said):
             run(**kw)
-
-
-def test_a_schedule_is_refused_where_it_has_no_end():
-    schedule = lambda *a: lambda: paged_schedule([(0, 4, 9)], 1, *a)  # noqa: E731
-    refused(
-        (schedule(2, 4, 4, "swap"), "comes to 3 pages and there are 2: give the pool more"),
-        (schedule(9, 4, 4, "keep"), "the policies are reserve, recompute and swap; got 'keep'"),
-        (schedule(9, 0, 4, "swap"), "page is a whole number of 1 or more, not 0"),
-    )

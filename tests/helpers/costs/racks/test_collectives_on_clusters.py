@@ -30,13 +30,6 @@ def test_nothing_beats_the_cut_but_what_the_switch_adds(name, kind):
         assert min(best.values()) <= cut * (1.35 if kind == "AllToAll" and c.chip.axes else slowest_good)
 
 
-def test_the_cut_of_an_oversubscribed_network():
-    full, thin = (on.cluster_time(CLUSTERS[n], "AllToAll", 1.0, "rails", 0.0, 0.0).lower for n in ("groups", "thin"))
-    assert thin == pytest.approx(bottleneck(CLUSTERS["thin"], "AllToAll").seconds) and thin > 3 * full
-    ring = [on.cluster_time(CLUSTERS[n], "AllReduce", 1.0, "hierarchical").lower for n in ("groups", "thin")]
-    assert ring[0] == ring[1]
-
-
 def test_trees_first_and_rings_for_large_arrays():
     c, hop, card = hosts("A100", 64), 1e-6, 1e-5  # whose switches do not add
 
@@ -87,18 +80,6 @@ def test_hops_of_both_tiers_follow_each_other():
         assert bare.lower == max(bare.parts.values())
         assert t.lower == pytest.approx(inside * 3e-6 + across * 1e-5 + bare.lower)
         assert max(t.parts.values()) < t.lower < t.upper
-
-
-def test_seconds_are_hops_and_bytes_of_each_tier():
-    c, V = hosts("H100", 4), 1e6
-    for a in ("ring", "hierarchical", "tree", "nvls"):
-        inside, across = on.moves(c, "AllReduce", V, a)
-        t = on.cluster_time(c, "AllReduce", V, a, hop=2e-6, hop_dcn=3e-5).parts
-        assert t["ici"] == pytest.approx(inside.hops * 2e-6 + inside.bytes / 4.5e11)
-        assert t["dcn"] == pytest.approx(across.hops * 3e-5 + across.bytes / 5e10)
-        assert on.cluster_time(c, "AllReduce", V, a).parts["ici"] == pytest.approx(
-            inside.hops * c.chip.hop + inside.bytes / 4.5e11
-        )
 
 
 def test_errors_say_what_would_be_right():

@@ -59,12 +59,6 @@ def test_fsdp_with_tp_by_every_message(Y, W_dcn):
     assert without == limits.data_tokens(C, g, m, W, W_dcn, Y) == pytest.approx(wide) and without <= narrow
 
 
-def test_tp_that_fills_the_links_leaves_none_to_fsdp():
-    C, g, m, W, W_dcn = RACK
-    assert limits.tensor_share(C, 16, W, 28672) > 1 and limits.data_tokens(*RACK, 16, 28672) == float("inf")
-    assert limits.tensor_width(C, 8, g, W, W_dcn) == pytest.approx(limits.tensor_share(C, 8, W, 1.0))
-
-
 def test_one_chip_decides_in_a_rack_and_a_host_in_a_cluster_of_hosts():
     for c, C in ((racks("GB200", 16), 2.5e15), (hosts("H100", 128), 9.89e14)):
         cut = bottleneck(c, "AllGather")

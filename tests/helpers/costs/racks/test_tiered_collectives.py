@@ -156,12 +156,6 @@ def test_gathers_by_the_switch(g, m):
         assert across.bytes == pytest.approx(sent.most("dcn")) and (inside.hops, across.hops) == (1, m - 1)
 
 
-def test_the_tree_over_domains_is_the_same_with_and_without_the_switch():
-    for m in (1, 2, 3, 4, 8):
-        ours, trees_ = tiered.in_network("AllReduce", 64.0, 8, m), tiered.double_tree("AllReduce", 64.0, 8, m)
-        assert ours[1] == trees_[1] and trees_[0].bytes == 2 * 7 / 8 * 64 and (ours[0].hops, trees_[0].hops) == (2, 14)
-
-
 @walks(SIZES, [False, True])
 def test_blocks_of_an_all_to_all(g, m, aligned):
     sent, V, n = Sent(), 3600.0, g * m
@@ -197,21 +191,10 @@ def test_domains_of_experts_drawn_again_and_again(k, m):
     assert tiered.domains_reached(k, m) == pytest.approx(mean)
 
 
-def test_tokens_of_three_times_the_bytes_send_three_times_as_many():
-    for reached in (None, 4.0):
-        once, thrice = (tiered.dispatch(V, 8, 4, 6, reached) for V in (5.0, 15.0))
-        assert [x.bytes for x in thrice] == pytest.approx([3 * x.bytes for x in once])
-
-
 def test_without_latency_bytes_alone_take_time():
     moves = Move("ici", 60.0, 7), Move("dcn", 12.0, 5), Move("ici", 40.0, 3)
     assert tiered.alpha_beta(moves, 10.0, 2.0).parts == {"ici": 10.0, "dcn": 6.0}
     assert tiered.alpha_beta(moves, 10.0, 2.0, 0.5, 3.0).parts == {"ici": 10.0 + 10 * 0.5, "dcn": 6.0 + 5 * 3.0}
-
-
-@walks([(1.6e11, 8e9), (1e11, 7e9), (1.0, 3.0)])
-def test_the_fewest_sms_that_copy_as_much(W, each):
-    assert tiered.sms_for(W, each) == next(s for s in range(1, 100) if s * each >= W)
 
 
 def test_one_copy_for_a_domain():
@@ -235,11 +218,6 @@ def test_one_copy_for_a_domain():
             assert out[x.link] == pytest.approx(x.bytes, rel=0.03), x
 
 
-def test_where_one_algorithm_overtakes_another():
-    V = tiered.overtakes((8e-5, 6e-12), (3e-4, 5e-12))
-    assert 8e-5 + V * 6e-12 == pytest.approx(3e-4 + V * 5e-12)
-
-
 @walks([(1e-3, 2e-2), (1e-4, 5e-2), (2e-3, 1e-3)])
 def test_sms_that_copy(math, comms):
     """Every number of SMs, tried."""
@@ -250,12 +228,6 @@ def test_sms_that_copy(math, comms):
     assert min(tried.values()) >= math + comms / sms - 1e-15
     assert min(tried.values()) == pytest.approx(math + comms / sms, rel=0.12)
     refused((lambda: tiered.without_sms(1.0, 132, 132), "none would be left"))
-
-
-def test_kinds_that_there_are_not():
-    for f in (tiered.flat_ring, tiered.hierarchical, tiered.in_network):
-        with pytest.raises(ValueError, match="not 'Permute'"):
-            f("Permute", 1.0, 8, 2)
 
 
 def test_errors_say_what_would_be_right():

@@ -9,7 +9,7 @@ import pytest
 
 from helpers import trace
 from helpers.costs.racks.cluster import Cluster
-from helpers.costs.racks.tiered_collectives import dispatch, domains_reached, hierarchical
+from helpers.costs.racks.tiered_collectives import dispatch, domains_reached
 from helpers.costs.racks.training_over_tiers import KINDS, by_tier, cluster_of, divided, volumes
 from helpers.costs.rooflines.chips import chip
 from helpers.costs.rooflines.hardware import Slice
@@ -86,29 +86,6 @@ def test_the_seconds_of_all_tiers_are_those_of_the_floor(group):
         at = of(layout, c=MOE if experts else LLAMA)
         total = sum(one.seconds for one in at.sent)
         assert sum(x.seconds for x in by_tier(at, c)) == pytest.approx(total, rel=1e-12), layout
-
-
-def test_groups_divide_what_the_network_carries_and_change_nothing_inside():
-    for seed in range(40):
-        at = of(laid(seed))
-        inside, network = by_tier(at, Cluster(HOST, 64))
-        same, leaf, spine = by_tier(at, Cluster(HOST, 64, 16))
-        assert same == inside and leaf.total + spine.total == pytest.approx(network.total)
-        assert {k: leaf.bytes[k] + spine.bytes[k] for k in KINDS} == pytest.approx(network.bytes)
-
-
-def test_oversubscription_slows_the_spine_switches_alone():
-    at = of(Layout(fsdp=512, pods=64))
-    one, four = (by_tier(at, Cluster(HOST, 64, 16, x)) for x in (1.0, 4.0))
-    assert [b.seconds / a.seconds for a, b in zip(one, four)] == pytest.approx([1, 1, 4])
-    assert [x.bytes for x in one] == [x.bytes for x in four]
-
-
-def test_a_collective_over_two_tiers_is_the_hierarchical_one():
-    at = of(Layout(dp=512, pods=64))
-    (one,) = [x for x in at.sent if x.when == "update"]
-    want = [m.bytes * one.times for m in hierarchical("AllReduce", one.bytes, 8, 64)]
-    assert [x.bytes["gradients"] for x in by_tier(at, Cluster(HOST, 64))] == pytest.approx(want)
 
 
 def test_tokens_leave_a_domain_once_for_each_other_domain():

@@ -10,8 +10,6 @@ from helpers.costs.rooflines.torus import HOP
 from helpers.costs.training.operation_seconds import CONSTANTS
 from tests.helpers.costs.tables import refused, walks
 
-TPUS = [c for c in CHIPS.values() if c.kind == "tpu"]
-
 
 @walks(CHIPS.values())
 def test_every_field_has_a_source(c):
@@ -90,13 +88,6 @@ def test_menus_are_made_of_rows():
     """So that a new chip is one row."""
     assert menu().items() < menu("planner").items() and all(label for label in menu("planner").values())
     assert {"v5p", "H100"} <= menu().keys() and not {"v3", "v4p", "H100-500W"} & menu("planner").keys()
-
-
-def test_names_of_cores_and_links():
-    said = {c.names for c in CHIPS.values()}
-    assert said == {("TensorCore", "ICI"), ("SM", "NVLink"), ("CU", "Infinity Fabric"), ("NeuronCore", "NeuronLink")}
-    assert {c.name: c.neighbours for c in CHIPS.values() if c.neighbours} == {"MI300X": 7, "MI355X": 7, "Trn2": 4}
-    assert all((c.names[1] == "ICI") == bool(c.axes) == (c.kind == "tpu") for c in CHIPS.values())
 
 
 @walks([

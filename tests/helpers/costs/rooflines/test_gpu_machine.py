@@ -52,14 +52,6 @@ def test_tiles_that_fit_by_taking_registers_and_bytes_one_by_one(tile_m, tile_n,
     assert machine.tile_fits(sm, tile_m, tile_n, tile_k, stages, bytes_each) is (registers >= 0 and smem >= 0)
 
 
-def test_tiles_that_fit_to_the_last_byte():
-    sm = gpu("H100").sm  # 65,536 registers and 228 KiB: 128 x 256 sums are half of the registers
-    assert machine.tile_fits(sm, 128, 256, 101) and not machine.tile_fits(sm, 128, 256, 102)  # three stages in bf16
-    exact = SM(smem_bytes=3 * (128 + 256) * 76 * 2)
-    assert machine.tile_fits(exact, 128, 256, 76) and not machine.tile_fits(exact, 128, 256, 77)
-    assert not machine.tile_fits(exact, 128, 257, 1)
-
-
 @walks([(8192, 8448, 132), (8193, 8448, 132), (300, 700, 4), (128, 256, 132), (1, 1, 8)])
 def test_waves_by_simulation(m, n, sms):
     """SMs take the next tile when they are done; every tile takes as long, whether or not its edge is full."""

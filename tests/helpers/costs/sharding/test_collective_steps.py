@@ -95,13 +95,6 @@ def test_along_a_line_sums_meet_in_the_middle_and_no_partial_sum_is_counted_twic
             assert not s.parts & frame.held[s.dst].get(s.block, frozenset()) or s.parts == every
 
 
-def test_the_words_name_every_send():
-    film = collective_steps.all_gather(Axis(4, wraps=False))
-    assert film.frames[2].text == "Step 3 of 3: Sent: 1 to 0: block 3; 2 to 3: block 0."
-    assert film.frames[-1].text == "End: Every device holds all 4 blocks."
-    assert all(f.text in film.alt for f in film.frames) and "line of 4" in film.alt
-
-
 @walks(COST)
 def test_what_makes_no_film_is_refused(kind):
     film = getattr(collective_steps, kind)

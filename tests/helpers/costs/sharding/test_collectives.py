@@ -117,13 +117,6 @@ def test_the_bandwidth_curve_rises_to_the_links_and_no_further():
     assert np.allclose(reached[small], V[small] / (8 * collectives.HOP)) and (reached[small] < 2 * W).all()
 
 
-def test_axes_of_one_chip_are_free():
-    one = Axis(1)
-    for formula in (collectives.all_gather, collectives.all_reduce, collectives.all_to_all, collectives.scramble):
-        assert formula(1e6, one).bytes == formula(1e6, one).hops == 0
-        assert formula(1e6, (one, Axis(4))) == formula(1e6, Axis(4))
-
-
 @walks([1, 2, 5])
 def test_the_second_tier_carries_one_slice_th(pods):
     """An AllReduce over pods x n chips by ReduceScatter, ring of counterparts, AllGather: bytes by hand."""

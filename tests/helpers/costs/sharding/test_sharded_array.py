@@ -7,7 +7,7 @@ from hypothesis import given, strategies as st
 
 from helpers.costs.rooflines.chips import chip
 from helpers.costs.rooflines.hardware import Slice
-from helpers.costs.sharding.resharding import shardings, steps
+from helpers.costs.sharding.resharding import steps
 from helpers.costs.sharding.sharded_array import Axis, Mesh, Sharding, bytes_each, parse
 from tests.helpers.costs.tables import refused
 
@@ -85,21 +85,6 @@ def test_meshes():
         (lambda: MESH.size("XW"), "no axis W"),
         (lambda: Mesh.on(cube, "XY"), "3 axes of the slice are each used once"),
     )
-
-
-def test_the_sources_question_on_replication():
-    """A[I_X, J, K] on X4 Y8 Z2: 16 copies, and 64 times the bytes of one device (Austin et al. 2025 says 16 of both)."""
-    a, mesh, sizes = parse("A[I_X, J, K]"), Mesh({"X": 4, "Y": 8, "Z": 2}), dict(I=8, J=16, K=32)
-    total = mesh.devices * a.bytes(sizes, mesh)
-    assert total / (2 * 8 * 16 * 32) == a.copies(mesh) == 16
-    assert total / a.bytes(sizes, mesh) == 64
-
-
-def test_number_of_shardings():
-    """Place each of n axes on one of two dimensions or nowhere, in every order: 3, 11, 49, 261."""
-    for n, expected in ((1, 3), (2, 11), (3, 49), (4, 261)):
-        found = shardings("A", ("I", "J"), Mesh(dict.fromkeys("WXYZ"[:n], 2)))
-        assert len(found) == len(set(found)) == expected
 
 
 def test_a_whole_array_has_no_summands():

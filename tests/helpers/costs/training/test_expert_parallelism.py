@@ -84,16 +84,3 @@ def test_a_predicted_step_waits_for_its_experts_where_the_formula_says():
     math = layers * 6 * 2**21 / 512 * c.moe.k * c.D * c.moe.F / cube.chip.rate()
     assert math / sends == pytest.approx(c.moe.F / experts.expert_width_on_rings(2550, 8), rel=1e-3)
     assert math < sends
-
-
-def test_dropping_what_stays_at_home():
-    """Of n devices each keeps 1/n of its own choices: two send half, one nothing."""
-    assert experts.expert_bytes(10, 8, 2, 1) == 0
-    assert experts.expert_bytes(10, 8, 2, 2) == experts.expert_bytes(10, 8, 2) / 2
-    assert experts.expert_ratio(2048, 1000, 2) == 2 * experts.expert_ratio(2048, 1000)
-
-
-def test_two_chips_have_one_link():
-    """A ring of two is a line of two: as much crosses the link each way."""
-    on_rings = experts.expert_width_on_rings
-    assert on_rings(2550, 2) == on_rings(2550, 2, wraps=False) == on_rings(2550, 4) == 1700

@@ -132,18 +132,6 @@ def test_dualpipe_holds_two_stages_and_a_v_as_much_as_1f1b():
     assert dual.activations == pytest.approx(5 / 4 * one.activations)
 
 
-def test_a_v_waits_least_and_its_stages_are_halves():
-    """10 layers on four devices: three on the fullest, with one table on the first; on a V it has both."""
-    laid, ten = Layout(pp=4, microbatches=32), replace(C, L=10)
-    waits = {
-        s: step_seconds(C, H100, replace(laid, schedule=s), 32, 1024).parts["bubble"]
-        for s in ("1F1B", "ZB-H1", "DualPipe", "ZB-V")
-    }
-    assert sorted(waits, key=waits.get)[-1] == "1F1B" and min(waits, key=waits.get) == "ZB-V"
-    weights = [peak_memory(ten, H100, replace(laid, schedule=s), 32, 1024).weights for s in ("1F1B", "ZB-V")]
-    assert weights[1] - weights[0] == pytest.approx(2 * C.V * C.D, rel=1e-3)
-
-
 def test_errors_say_what_would_be_right():
     cases = (
         ({"optimizer": "SGD"}, "optimizer is one of 'Adam', 'Muon', not 'SGD'"),

@@ -30,12 +30,6 @@ def test_a_tile_more_is_a_wave_more():
     assert on.product(more) == pytest.approx(2 * on.product(WAVE), rel=1e-3)
 
 
-def test_a_group_is_one_kernel():
-    """A hundred products of a tile each fill a chip that one of them does not."""
-    one, many = (Pace(chip("A100"), k=PERFECT).product(Product("experts", 128, 256, 4096, n)) for n in (1, 108))
-    assert many == pytest.approx(one)
-
-
 @walks([("H100", 2), ("B200", 2), ("v7", 2)])
 def test_narrow_types_gain_what_the_chip_says_at_best(of, gain):
     wide, narrow = (Pace(chip(of), products=t, k=PERFECT).product(WAVE) for t in ("bf16", "fp8"))

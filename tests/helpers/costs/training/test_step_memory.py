@@ -7,7 +7,7 @@ import pytest
 
 from helpers.costs.rooflines.chips import chip
 from helpers.costs.training.layout import Bytes, Layout
-from helpers.costs.training.training_step import LIBRARY, peak_memory
+from helpers.costs.training.training_step import peak_memory
 from helpers.costs.transformers.config import Config
 from helpers.costs.transformers.parameters_and_flops import parameters
 from helpers.costs.transformers.public_models import model
@@ -73,11 +73,6 @@ def test_tables_stand_where_layers_would():
     tables = 2 * (parameters(wide).embedding + parameters(wide).positions)
     assert peak_memory(wide, H100, laid, 32, 2048).weights == pytest.approx(7 * layer + tables, rel=1e-3)
     assert peak_memory(wide, H100, replace(laid, v=1), 32, 2048).weights == pytest.approx(8 * layer + tables, rel=1e-3)
-
-
-def test_a_tpu_has_no_libraries_of_a_gpu():
-    assert peak_memory(GPT, chip("v5p"), Layout(), 1, 2048).library == 0
-    assert peak_memory(GPT, H100, Layout(), 1, 2048).library == LIBRARY
 
 
 def test_what_allocators_reported():

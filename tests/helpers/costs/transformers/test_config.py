@@ -3,13 +3,11 @@
 import dataclasses
 from collections import Counter
 
-import jax
 import pytest
 from hypothesis import given, strategies as st
 
 from helpers.costs.transformers.config import MLA, Config, MoE
 from helpers.costs.transformers.mixers import Gemma3n, Indexer
-from helpers.costs.transformers.parameters_and_flops import parameters
 from helpers.costs.transformers.states import Linear
 from tests.helpers.costs.tables import refused, walks
 from tests.helpers.costs.transformers.decoders import DELTA, TOY_MLA, TOYS
@@ -105,11 +103,3 @@ def test_wrong_parts():
         (lambda: MLA(q_rank=0, kv_rank=8, nope=4, rope=4, v=8), "q_rank is a whole number"),
         (lambda: MLA(q_rank=None, kv_rank=8, nope=4, rope=0, v=8), "rope is a whole number"),
     )
-
-
-def test_sizes_may_be_tracers():
-    def total(D, L, F):
-        return parameters(Config(D, L, 8, 2, 16, F, 1000, moe=MoE(8, 2, F, shared=1, first_dense=1))).total
-
-    assert float(jax.jit(total)(64.0, 4.0, 256.0)) == total(64, 4, 256)
-    assert float(jax.jit(lambda D, N: Config(D, 2, N, N, None, 64, 100).H)(64.0, 8.0)) == 8

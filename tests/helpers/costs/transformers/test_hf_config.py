@@ -7,11 +7,10 @@ from pathlib import Path
 import pytest
 
 from helpers.costs.transformers.config import MLA, Config
-from helpers.costs.transformers.hf_config import FAMILIES
 from helpers.costs.transformers.parameters_and_flops import parameters
 from helpers.costs.transformers.public_models import MODELS, SOURCES
 from tests.helpers.costs.tables import refused, walks
-from tests.helpers.costs.transformers.listed import ALONE, INVENTED
+from tests.helpers.costs.transformers.listed import ALONE
 
 DATA = json.loads((Path(__file__).parents[4] / "book/data/hf_configs.json").read_text(encoding="utf-8"))["models"]
 CONFIGS = {row["name"]: row["config"] for row in DATA}
@@ -24,16 +23,6 @@ def test_real_files_to_the_parameter(row):
     assert replace(c, name=row["name"]) == MODELS[row["name"]]
     assert parameters(c).total == row["parameters"]
     assert row["source"] == SOURCES[row["name"]] and row["read_in"]
-
-
-def test_every_family_has_a_file():
-    """But for other names of an architecture that has one."""
-    there = {config.get("text_config", config)["model_type"] for config in CONFIGS.values()}
-    same = {"gemma3", "gemma3n", "llama4", "minimax", "ministral3", "qwen3_5", "qwen3_5_moe", *OTHER_NAMES}
-    listed = {config["model_type"] for config in (*ALONE.values(), *INVENTED.values())}
-    names = {"gemma4", "mimo_v2", "step3p7_text", "minimax_m3_vl", "minimax_m3_vl_text"}
-    assert FAMILIES.keys() - there == {*same, *PUBLISHED, *names, *listed} - there
-    assert len(DATA) >= 40
 
 
 OTHER_NAMES = {
@@ -111,13 +100,6 @@ def test_types_are_looked_at(sentence):
     with pytest.raises(ValueError) as e:
         Config.from_hf(LLAMA | TYPES[sentence])
     assert sentence in str(e.value) and "\n" not in str(e.value)
-
-
-@walks(["gemma3", "gemma3n", "minimax"])
-def test_other_names_of_an_architecture(kind):
-    name = {"gemma3": "gemma-3-1b", "gemma3n": "gemma-3n-e2b", "minimax": "minimax-m2"}[kind]
-    assert Config.from_hf(CONFIGS[name] | {"model_type": kind}) == replace(MODELS[name], name="")
-    assert Config.from_hf(CONFIGS["mistral-7b"] | {"model_type": "ministral3"}).window == 4096
 
 
 def test_a_file_is_read_from_its_path(tmp_path):

@@ -91,14 +91,6 @@ def test_lists_that_no_rule_gives():
     assert usual.total - parameters(dense).total == 2 * 2048 * (3 * 128 * 768 + 128 - 3 * dense.F)
 
 
-def test_what_is_priced_as_something_else_is_said():
-    said = {name: " ".join(c.said) for name, c in EVERY.items()}
-    assert "Kimi Delta Attention as Gated DeltaNet" in said["hybrid-listed-layers"]
-    assert "Mamba-2 as linear attention" in said["one-letter-layers"] and "chosen keys" in said["blocks"]
-    assert "balance the load" in said["step"] and not said["searched"]
-    assert Config.from_hf(CONFIGS["llama-3-8b"]).said == ()
-
-
 HYBRID, LETTERS, HEADS2 = (INVENTED[n] for n in ("hybrid-listed-layers", "one-letter-layers", "two-kinds-of-heads"))
 LINEAR = HYBRID["linear_attn_config"]
 REFUSED = {
