@@ -19,7 +19,6 @@ from helpers.figures.attention.attention_variants.variants import (
     Setting,
     arguments,
     exponentials,
-    forms,
     rate,
     room,
     rows,
@@ -120,12 +119,6 @@ def test_the_block_that_fits_is_the_largest():
             assert block_bytes(most + 16, most + 16, H, at, backward) > M * 1024
             assert found[smallest] == block_bytes(SMALLEST, SMALLEST, H, at, backward)
         assert found["fit"] == largest_block(M * 1024, H, at)
-
-
-def test_phases_know_their_forms(figure):
-    for phase, text in PHASES.items():
-        values = figure.values({"phase": text, "chip": "H100"})
-        assert tuple(f for f in FORMS if values[f"{f}_bytes"] == values[f"{f}_bytes"]) == forms(phase)
 
 
 def test_what_is_more_than_the_chip_holds_is_named(figure):

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import pytest
 
-from helpers.costs.training.layout_search import KEPT
 from helpers.costs.training.training_step import step
 from helpers.costs.transformers.public_models import model
 from helpers.figures.inference.planner import tiers, training, words as say
@@ -14,13 +13,11 @@ from helpers.figures.inference.planner.page import cells
 from helpers.figures.training.layout_search.candidates import divide
 from helpers.figures.transformers.decoder_sizes.decoder import SIZES, sizes, unused
 from helpers.live.words import reading
-from tests.helpers.figures.standalone import follow, link, size, status
+from tests.helpers.figures.standalone import follow, link, status
 from tests.tiers import repeats
 from tests.twins.settings import TPUS
 
-LIMIT = 100_000  # bytes, compressed
 NAME = "planner"
-FIGURE = f"#live-{NAME}"
 SET = """chosen => {
     const form = document.querySelector("form"), fields = form.elements;
     for (const [name, value] of Object.entries(chosen)) {
@@ -136,12 +133,6 @@ def test_a_model_that_nobody_changed_is_the_public_one(figure):
         assert figure.config(at, numbers) == replace(model(name), name=""), name
 
 
-def test_the_bill_adds_up():
-    rate, each, days, hours, run, million = training.bill(18.0, 64, 2**20, 1e12, 2.5)
-    assert each * 64 == pytest.approx(rate) and hours == pytest.approx(days * 24 * 64)
-    assert run == pytest.approx(1e12 / rate / 3600 * 64 * 2.5) and million * 1e6 == pytest.approx(run)
-
-
 def test_a_field_refuses_nonsense():
     chips = next(f for f in say.FIELDS if f.name == "chips")
     nonsense = "0;-1;1.5;1e3;many;4097;4,097;16,38;1,2345;1, 234;1,234 567;٣"
@@ -166,11 +157,6 @@ def test_a_setting_that_cannot_be_says_why(figure):
         "Seconds to the first token, at most: a number, with a point if need be, from 0.001 to 1,000,000, or nothing, and not “0”.",
     )
     assert [p.sentence.startswith(x) for p, x in zip(said, starts, strict=True)] == [True] * 7
-
-
-@pytest.mark.slow
-def test_it_is_small(figure):
-    assert size(figure) < LIMIT
 
 
 @pytest.mark.slow
@@ -264,21 +250,3 @@ def test_another_layout_is_picked_by_keyboard_and_linked_to(page, figure, addres
     linked = link(page)
     follow(page, linked)
     check(page, figure, chosen)
-
-
-@pytest.mark.slow
-def test_without_javascript_the_first_setting_stands_there(still, figure):
-    assert not still.locator("[data-row] input").first.is_visible()
-    plan = figure.plan()
-    assert status(still) == plan.sentence
-    assert still.locator('[data-task=train] [data-row="0"] th').inner_text().strip() == plan.rows[0].words
-    assert still.locator("[data-result=mfu]").inner_text() == plan.said["mfu"]
-    assert "weights" in still.get_by_role("img").first.get_attribute("aria-label")
-
-
-@pytest.mark.slow
-def test_targets_are_large_enough_for_a_thumb(page):
-    page.get_by_text("Change the model’s sizes").click()
-    small = page.evaluate("""[...document.querySelectorAll("select, input:not([type=radio]), summary, button, .live-ranked label")]
-        .filter(e => e.offsetParent).map(e => [e.tagName, e.name, e.getBoundingClientRect().height]).filter(([, , h]) => h < 44)""")
-    assert small == [] and KEPT

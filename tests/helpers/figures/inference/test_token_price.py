@@ -15,6 +15,7 @@ from tests.helpers.figures.standalone import SET, check, follow, link, same, sho
 from tests.tiers import repeats
 
 NAME = "serving"
+
 NUMBERS = """cases => {
     const [data, functions] = window.liveFigures[0], box = document.getElementById(data.id), fields = box.querySelector("form").elements;
     const own = window.liveServing(data, functions, box, { ...window.liveWords, text: String });
@@ -93,12 +94,6 @@ def test_the_fewest_chips_fit_and_half_of_them_do_not():
 def test_a_price_is_what_is_typed():
     assert [price(x) for x in ("2", " 2.50 ", "0", "7.", ".5", "1,200.5")] == [2, 2.5, 0, 7, 0.5, 1200.5]
     assert all(math.isnan(price(x)) for x in ("", "-1", "1,5", "1e3", "two", ".", "٣", "1" * 10))
-
-
-def test_every_model_reads_as_python_says(page, figure):
-    for name in figure.models:
-        page.get_by_label("Model", exact=True).select_option(name)
-        check(page, figure, {"model": name})
 
 
 def test_forty_settings_read_as_python_says(page, figure):

@@ -106,13 +106,6 @@ def test_from_the_tokens_that_it_says_on_it_hides(figure):
     assert min(hidden.values()) > 5, hidden
 
 
-def test_only_a_switch_that_adds_goes_below_the_cut(figure):
-    for seed in range(200):
-        found = figure.values(draw(figure, seed))
-        if not found["wrong"] and found["lower"] < found["bound"] * (1 - 1e-9):
-            assert list(NAMES)[int(found["first"])] == "nvls"
-
-
 def test_bars_are_as_long_as_what_they_show(page, figure):
     for seed in range(repeats(6, 40)):
         chosen = draw(figure, seed)

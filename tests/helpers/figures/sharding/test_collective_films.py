@@ -3,10 +3,8 @@
 import pytest
 
 from helpers import figures
-from helpers.costs.sharding.collective_steps import Film
 from tests.helpers.figures.standalone import link, strays, write
 
-NAMES = sorted(figures.FILMS)
 STATUS = "[role=status]"
 
 
@@ -33,14 +31,6 @@ def visit(browser, tmp_path):
 def frames(page) -> list[str]:
     """What is said of the frames that can be seen."""
     return [f.get_attribute("aria-label") for f in page.locator(".film-strip svg").all() if f.is_visible()]
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_it_has_three_kinds_of_links(name):
-    figure = figures.figure(name)
-    assert figure.name == name
-    assert [(f.axis.wraps, f.ways) for f in figure.films.values()] == [(True, 2), (True, 1), (False, 2)]
-    assert all(isinstance(f, Film) for f in figure.films.values())
 
 
 def test_nothing_moves_by_itself(visit):

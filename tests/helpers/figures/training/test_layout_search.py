@@ -12,13 +12,13 @@ from helpers.costs.training import layout_search, training_step
 from helpers.costs.training.layout import Layout
 from helpers.costs.training.layout_search import KEPT
 from helpers.costs.transformers.public_models import model
-from helpers.figures.training.layout_search.candidates import PARTS, TIMES, divide, row
+from helpers.figures.training.layout_search.candidates import PARTS, TIMES, row
 from helpers.figures.training.layout_search.page import ANY, NAMES, TEXTS
 from tests.helpers.figures.standalone import SET, check, follow, link, shown, status, strays
 from tests.tiers import repeats
 
 NAME = "layout"
-FIGURE = f"#live-{NAME}"
+
 NUMBERS = """cases => {
     const [data, functions] = window.liveFigures[0], box = document.getElementById(data.id);
     const own = window.liveLayouts(data, functions, box, { ...window.liveWords, text: String });
@@ -54,27 +54,6 @@ def test_its_rows_are_all_that_a_step_takes():
             assert sum(parts) == pytest.approx(at.estimate.mid), at.layout
             seen |= {part for part, s in zip(PARTS, parts) if s}
     assert seen == set(PARTS)
-
-
-def test_what_divides_a_model():
-    assert divide(model("deepseek-v3"))["ep"][-1] == 256 and divide(model("llama-3-8b"))["ep"] == (1,)
-    assert divide(model("llama-3-70b"))["pp"][-1] == 64 and divide(model("kimi-k2"))["pp"][-1] == 32  # of 80, 61 layers
-
-
-def test_without_javascript_the_table_stands_there(still, figure):
-    check(still, figure, {})
-
-
-def test_nothing_changes_before_the_first_move(page, figure):
-    assert page.locator("form").is_visible()
-    check(page, figure, {})
-    assert page.evaluate("document.documentElement.scrollWidth") <= 390
-
-
-def test_every_model_reads_as_python_says(page, figure):
-    for name in figure.models:
-        page.get_by_label("Model", exact=True).select_option(name)
-        check(page, figure, {"model": name})
 
 
 def test_thirty_settings_read_as_python_says(page, figure):

@@ -1,7 +1,6 @@
 """Masks as dark squares, blocks with their place in the order, work with who is waited for."""
 
 import numpy as np
-import pytest
 from matplotlib.colors import to_hex, to_rgb
 from matplotlib.patches import Rectangle
 
@@ -26,11 +25,6 @@ def test_a_mask_is_dark_where_a_query_sees_a_key():
         dark = {at for at, p in squares(ax).items() if to_hex(p.get_facecolor()) != "#ffffff"}
         assert dark == {tuple(at) for at in np.argwhere(seen)} and len(squares(ax)) == 15
         assert ax.get_ylim()[0] > ax.get_ylim()[1]  # the first query on top
-
-
-def test_a_mask_of_numbers_is_refused():
-    with pytest.raises(ValueError, match=r"floats: a mask is bool\[T, S\], not float64\[2, 2\]"):
-        plot.masks({"floats": np.eye(2)}, SAID)
 
 
 def test_blocks_stand_in_order():

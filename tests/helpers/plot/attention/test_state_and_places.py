@@ -32,12 +32,6 @@ def test_the_state_is_that_of_all_prefixes():
     assert {f"{x:.2f}" for x in total} <= set(said) and said.count("4") == 3  # the score, and m twice
 
 
-def test_the_old_sum_is_framed_where_it_is_rescaled():
-    ax = plot.online_softmax(SCORES, ALT).figure.axes[0]
-    framed = [t.get_text() for t in ax.texts if t.get_bbox_patch()]
-    assert framed == [f"{np.exp(-2):.2f}", f"{np.exp(-1):.2f}"]
-
-
 def test_a_tree_of_parts_ends_at_the_whole_row():
     parts = [SCORES[i : i + 2] for i in (0, 2, 4)] + [[1.0, 1.0]]
     one = softmax_state.states(sum(parts, []))[-1]
@@ -127,12 +121,6 @@ def test_linear_forms_make_the_tables_that_their_flops_pay_for():
         assert linear_attention.linear_flops(T, H, F, form, C=C) == 2 * pairs * (F + H + 1) + states, form
     with pytest.raises(ValueError, match="parallel, chunked, recurrent, not 'dense'"):
         linear_forms.tables("dense", 8, 2)
-
-
-def test_a_query_divides_after_its_last_key():
-    said = texts(plot.passing_keys(4, ALT))
-    assert [t for t in said if "k_" in t] == [f"$k_{s}, v_{s}$" for s in range(4)]
-    assert said.count("$m, \\ell, O$") == 4 and said.count("$o = O / \\ell$") == 1
 
 
 def test_only_sums_of_rows_cross_cores_and_only_backward():

@@ -37,11 +37,6 @@ def test_an_arrow_for_each_copy_and_every_expert_is_reached(way):
     assert f"{sum(map(crosses, sent))} over the card" in ax.get_title(loc="left")
 
 
-def test_copies_of_another_kind_are_refused():
-    with pytest.raises(ValueError, match="expert, device or host"):
-        copies((0, 0), CHOSEN, "rack")
-
-
 def test_a_host_gets_one_copy_however_many_experts_it_has():
     far = [b for a, b in copies((0, 3), CHOSEN, "host") if a == (0, 3) and b[0] != 0]
     assert far == [(1, 3), (2, 3), (3, 3)]

@@ -25,12 +25,6 @@ def test_slots_are_busy_as_long_as_the_steps_say():
         assert f": {steps(outputs, 2)} steps" in ax.get_title(loc="left")
 
 
-def test_blocks_are_read_up_to_the_last_token():
-    (ax,) = plot.ragged((3, 9), 4, SAID).figure.axes
-    assert [t.get_text() for t in ax.texts] == ["3 tokens", "1 block", "9 tokens", "3 blocks"]
-    assert sum(p.get_width() == 4 for p in boxes(ax)) == 1 + 3
-
-
 def test_a_stroke_for_each_arrival():
     (ax,) = plot.arrivals({"one": [0.0, 1.0, 4.0], "two": [2.0]}, SAID).figure.axes
     assert [list(line.get_xdata())[::3] for line in ax.lines] == [[0, 1, 4], [2]]

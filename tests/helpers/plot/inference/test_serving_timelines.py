@@ -24,18 +24,6 @@ def test_a_bar_stands_where_a_server_worked():
     assert drawn == {(lane, a, b, to_hex(SPANS[kind][0])) for lane, a, b, kind, _ in bars} and len(drawn) == len(bars)
 
 
-def test_panels_share_the_time():
-    panels = {"short": [("server", 0, 2, "prefill", "0")], "long": [("server", 0, 9, "generate", "0")]}
-    figure = plot.served(panels, "s", SAID).figure
-    assert len({ax.get_xlim() for ax in figure.axes}) == 1 and figure.axes[0].get_xlim()[1] >= 9
-    assert [t.get_text() for t in figure.legends[0].get_texts()] == ["prefill", "generate"]
-
-
-def test_a_strange_kind_is_refused():
-    with pytest.raises(ValueError, match="a bar is one of prefill, .*, not sleep"):
-        plot.served({"": [("server", 0, 1, "sleep", "")]}, "s", SAID)
-
-
 def test_pages_show_owners_and_places():
     """Two texts on three pages, one page shared: a filled place for each token, a thick edge where two are."""
     b = Blocks(pages=4, size=2)

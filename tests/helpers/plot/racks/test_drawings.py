@@ -40,11 +40,6 @@ def test_every_link_is_drawn_and_no_two_nodes_share_a_place(name):
     assert len(at) == len(w.nodes) == len({(round(x, 3), round(y, 3)) for x, y in at.values()})
 
 
-@pytest.mark.slow("draws every link of a rack")
-def test_of_a_rack_the_links_of_one_gpu_can_be_drawn_alone():
-    assert drawn(plot.wiring(racks("GB200", 1), "one GPU of a rack", switches=18, first=True)) == 18
-
-
 @pytest.mark.parametrize("side", ["a chip", "a domain", "a group"])
 def test_bold_links_are_a_smallest_cut_around_the_side(side):
     c = hosts("H100", 4, group=2, chips=4)
@@ -54,20 +49,6 @@ def test_bold_links_are_a_smallest_cut_around_the_side(side):
     assert inside & set(w.chips) == set(chips)
     cut = sum(x.W for x in w.links if (x.a in inside) != (x.b in inside))
     assert cut == pytest.approx(max_flow(w.links, set(w.chips) - inside, chips))
-
-
-def test_a_side_that_there_is_not_is_refused():
-    with pytest.raises(ValueError, match="a chip, a domain or a group"):
-        plot.wiring(hosts("H100", 2), "no such side", side="half")
-
-
-def test_drawings_that_there_are_not_are_refused():
-    for wrong, says in (
-        (lambda: plot.wiring(slices("v5p", (4, 4, 4)), "a torus of three axes"), "drawn of two axes, not .4, 4, 4."),
-        (lambda: plot.wave_rows({}, 12, "tiles on no SMs"), "one panel or more"),
-    ):
-        with pytest.raises(ValueError, match=says):
-            wrong()
 
 
 @pytest.mark.parametrize(("g", "m"), [(4, 2), (2, 4), (3, 3), (8, 1)])
@@ -80,17 +61,6 @@ def test_pieces_are_added_once_and_all_chips_end_with_the_sum(g, m):
     assert {x for pieces in moments[-1][1].values() for x in pieces} == {n}
     for move in hierarchical("AllReduce", n, g, m):
         assert sent[move.link] == pytest.approx(move.bytes)
-
-
-def test_a_panel_for_each_stage():
-    axes = plot.two_tier_steps(4, 2, "an AllReduce in two tiers").figure.axes
-    assert [ax.texts[0].get_text().split("\n")[0] for ax in axes] == [
-        "start",
-        "ReduceScatter",
-        "ReduceScatter",
-        "AllGather",
-        "AllGather",
-    ]
 
 
 @pytest.mark.parametrize("aligned", [False, True])

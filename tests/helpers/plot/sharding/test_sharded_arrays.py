@@ -68,15 +68,6 @@ def test_the_order_of_axes_shows():
     assert [t.get_text() for t in second.get_yticklabels()] == ["y0 x0", "y0 x1", "y1 x0", "y1 x1"]
 
 
-@pytest.mark.parametrize("text, sizes, said", [
-    ("A[I_X, J, K]", None, "one or two dimensions"), ("A[I_Z, J]", None, "names axis Z"),
-    ("A[I_X, J]", {"I": 5, "J": 4}, "does not divide"),
-])  # fmt: skip
-def test_what_cannot_be_laid_out_is_refused(text, sizes, said):
-    with pytest.raises(ValueError, match=said):
-        plot.layout(text, {"X": 2}, sizes)
-
-
 @pytest.mark.parametrize("run", FILMS, ids=lambda f: f"{f.kind} {f.axis.n}")
 @pytest.mark.sample(quick=4, slow=4)
 def test_a_film_as_a_picture_is_sound_svg_with_every_frame(run):

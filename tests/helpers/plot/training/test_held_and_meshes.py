@@ -11,7 +11,6 @@ from helpers.costs.training.dp_fsdp_tp import algorithm
 from helpers.costs.training.layout import MASTER
 from helpers.plot.training.held_and_sent import MINE, WAYS, arrays, mesh_of
 from helpers.plot.training.meshes_on_chips import INK, X, Y, cube_groups
-from helpers.plot.training.what_is_divided import CUTS
 from tests.helpers.plot.drawn import ALT, texts
 
 STRATEGY = {"Data parallelism": "DP", "FSDP": "FSDP", "Tensor parallelism": "TP", "FSDP + TP": "FSDP+TP"}
@@ -52,11 +51,6 @@ def test_zero_stages_shard_what_zero_memory_says(zero):
         assert (part < one) == any(stored.axes)
 
 
-def test_an_unknown_way_is_refused():
-    with pytest.raises(ValueError, match="no drawing of ZeRO-4; there are Data parallelism"):
-        plot.held(["ZeRO-4"], ALT)
-
-
 def test_a_chip_of_the_cube_has_a_layer_and_a_column():
     ax = plot.cube(ALT, n=4, at=(1, 2, 3)).figure.axes[0]
     fills = [
@@ -85,9 +79,3 @@ def test_pods_and_experts_carry_what_they_are_given():
     ax = plot.tokens_to_experts([[0, 1], [1, 0]], ALT).figure.axes[0]
     tokens = [t.get_text() for t in ax.texts if t.get_text().isdigit()]
     assert sorted(tokens) == ["0"] * 4 + ["1"] * 4  # each token twice: at home, and at its expert
-
-
-def test_every_way_has_its_cut():
-    ax = plot.divisions(ALT).figure.axes[0]
-    cuts = [line for line in ax.lines if line.get_linestyle() == "--"]
-    assert set(CUTS) <= {t.get_text() for t in ax.texts} and len(cuts) == len(CUTS)

@@ -40,20 +40,9 @@ def test_a_step_of_many_may_wait_less():
     assert last == "ZB-H2: 11% idle, 0% as one of many steps" and not any("many" in title for title in others)
 
 
-def test_thin_stages_have_short_ticks():
-    t = ticks(pipeline("interleaved", 4, 8, 2))
-    (ax,) = plot.pipelines({"interleaved": (t.task, t.micro, 2)}, SAID).figure.axes
-    assert {p.get_width() for p in boxes(ax)} == {0.5} and ax.get_xlim() == (0, len(t.task) / 2)
-
-
 def test_kinds_differ_in_grey():
     grey = greys(fill for _, fill, _ in TASKS.values())
     assert all(b - a > 50 for a, b in zip(grey, grey[1:]))
-
-
-def test_tables_of_two_shapes_are_refused():
-    with pytest.raises(ValueError, match=r"GPipe: task and micro are arrays \[ticks, devices\]"):
-        plot.pipelines({"GPipe": (np.zeros((3, 2)), np.zeros((2, 3)), 1)}, SAID)
 
 
 X, Y = [1.0, 2.0, 4.0, 8.0], [10.0, 100.0, 1000.0]
@@ -79,11 +68,6 @@ def test_lines_and_dots_lie_where_they_are_put():
     assert [t.get_text() for t in figure.legends[0].get_texts()] == ["best", "whole"]
 
 
-def test_a_plane_has_a_row_for_each_y():
-    with pytest.raises(ValueError, match=r"\[3, 4\], not \[4, 3\]"):
-        plot.plane(X, Y, np.ones((4, 3)), "X", "y", "a plane that is not drawn")
-
-
 def test_a_mark_stands_at_predicted_over_measured_in_the_lane_of_its_method():
     rows = {"one": [[2.0, 1.0, 4.0], [10.0, 10.0, 5.0]], "two": [[1.0, 3.0, 0.3]]}
     figure = plot.predicted(rows, ("ours", "rule"), "marks of three rows in two groups").figure
@@ -95,11 +79,6 @@ def test_a_mark_stands_at_predicted_over_measured_in_the_lane_of_its_method():
     assert len({m.get_marker() for m in marks[:2]}) == 2 and max(lanes[0]) < min(lanes[1])
     assert [t.get_text() for t in figure.legends[0].get_texts()] == ["ours", "rule"]
     assert [t.get_text() for t in ax.get_yticklabels()] == ["one\n2 rows", "two\n1 row"]
-
-
-def test_a_row_has_a_prediction_of_each_method():
-    with pytest.raises(ValueError, match="two: a row is what was measured and 2 predictions"):
-        plot.predicted({"one": [[1, 1, 1]], "two": [[1, 1]]}, ("a", "b"), "a figure that is not drawn")
 
 
 def test_a_bar_reaches_from_the_low_to_the_high_end_over_what_was_measured():

@@ -1,7 +1,5 @@
 """Bars cut by role: each in the right places, shares to the whole, amounts from zero."""
 
-import pytest
-
 from helpers import plot
 
 SHARES = {
@@ -16,11 +14,6 @@ def test_bars_are_shares_of_the_whole():
     assert widths(left) == {"mlp": [75, 10], "attention": [25, 0], "experts": [0, 90]}
     assert widths(right) == {"mlp": [50, 50], "attention": [50, 0], "experts": [0, 50]}
     assert [[p.get_x() for p in c] for c in left.containers] == [[0, 0], [75, 10], [100, 10]]
-
-
-def test_panels_show_the_same_models():
-    with pytest.raises(ValueError, match="same models"):
-        plot.shares(SHARES | {"bytes": {"a": {"mlp": 1}}}, "three panels with bars")
 
 
 def test_amounts_lie_end_to_end_from_zero():

@@ -13,7 +13,6 @@ from helpers.costs.transformers.config import MLA, Config
 from helpers.costs.transformers.layer_products import backward, einsum
 from helpers.costs.transformers.parameters_and_flops import flops, kv_cache, parameters
 from helpers.costs.transformers.public_models import model
-from helpers.costs.transformers.shares_and_thresholds import attention_intensity
 from helpers.costs.transformers.training_memory_bytes import saved, train_flops
 from helpers.kernels.transformers import mixture_of_experts as moe
 from helpers.plot.transformers.experts import exchanged, queues
@@ -99,16 +98,6 @@ def test_two_all_to_alls_bring_every_block_to_its_expert_and_back():
     assert said.count("AllToAll") == 2 and said.count("3") == 3 * 4
 
 
-def test_attention_carries_its_intensity():
-    said = texts(plot.attention_bytes(6, 4, ALT))
-    for T in (6, 1):
-        assert f"S = 6, G = 4: I = {attention_intensity(T, 6, 4):.2g}" in said
-
-
-def test_chunks_before_the_one_on_the_chip_are_done():
-    assert sum("done" in t for t in texts(plot.softmax_chunks(5, 3, ALT))) == 3
-
-
 @pytest.mark.parametrize("policy", ["everything", "matmuls", "block"])
 def test_a_step_over_time_keeps_and_repeats_what_is_counted(policy):
     c, T = replace(model("llama-3-8b"), L=8), 2048
@@ -121,11 +110,6 @@ def test_a_step_over_time_keeps_and_repeats_what_is_counted(policy):
     most = max(held for *_, held in steps)
     assert most == pytest.approx(saved(c, 1, T, "everything") / 8 * (8 if policy == "everything" else 1) + (
         0 if policy == "everything" else saved(c, 1, T, policy) * 7 / 8))  # fmt: skip
-
-
-def test_all_policies_have_the_same_axes():
-    picture = plot.kept_over_time(replace(model("llama-3-8b"), L=4), 2048, ("everything", "block"), ALT)
-    assert len({(ax.get_xlim(), ax.get_ylim()) for ax in picture.figure.axes}) == 1
 
 
 def test_an_arrow_leads_from_box_to_box_and_nowhere_else():
