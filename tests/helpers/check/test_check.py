@@ -21,11 +21,6 @@ def test_any_kind_of_number_passes(got, capsys):
     assert told(capsys, answer(lambda: got, 6))[0] == 2
 
 
-def test_jax_numbers_and_arrays_pass(capsys):
-    assert told(capsys, answer(lambda: jnp.float32(6), 6.0))[0] == 2
-    assert told(capsys, answer(lambda: (jnp.arange(3), jnp.bfloat16(2)), (np.arange(3), 2)))[0] == 2
-
-
 @pytest.mark.parametrize(
     "got, expected, says",
     [
@@ -73,11 +68,6 @@ def test_a_tuple_may_be_a_list_or_an_array_and_a_dict_may_have_more(capsys):
 
 def test_dots_in_an_expected_value_match_anything(capsys):
     assert told(capsys, answer(lambda: (1, "whatever"), (1, ...)))[0] == 2
-
-
-def test_a_plain_value_is_an_answer_too(capsys):
-    assert told(capsys, answer(42, 42))[0] == 2
-    assert "your answer is 41" in told(capsys, answer(41, 42))[1]
 
 
 # -- what goes wrong --------------------------------------------------------------------------------------------------
@@ -182,20 +172,6 @@ def test_equals_finds_a_rare_difference(capsys):
         check.floats(2, 1)
 
 
-def test_a_permission_error_of_ones_own_is_not_ours(capsys):
-    def locked():
-        raise PermissionError("no entry")
-
-    assert "locked() raised PermissionError: no entry" in told(capsys, answer(locked, 1))[1]
-
-
-def test_hidden_draws_do_not_ask_for_parameter_names(capsys):
-    for f in (lambda a, b: a / b, lambda *both: both[0] / both[1]):
-        a = answer(f, 2, 4, 2)
-        a.equals(lambda D, W: D / W, D=check.ints(1, 9), W=check.floats(1, 2))
-        assert told(capsys, a)[0] == a.points
-
-
 def test_a_rule_that_cannot_be_asked_does_not_blame_the_answer_for_raising(capsys):
     a = check.Answer(lambda x: None, points=2)
     a.law("a batch is positive", lambda f: f(3) > 0)
@@ -266,13 +242,6 @@ def test_a_check_before_its_answer_says_what_to_do(capsys):
     assert check.run(lambda: check.report("0.1", check.Answer(not_there_yet, points=1))) == 0  # noqa: F821
     assert "Run the cells above first: name 'not_there_yet' is not defined." in capsys.readouterr().err
     assert check.run(lambda: 3) == 3
-
-
-def test_what_numpy_warns_of_costs_nothing_if_the_value_is_right(recwarn):
-    a = check.Answer(lambda x: np.nan_to_num(x / x), points=2)
-    a.gives(np.array([0, 1.0]), np.array([0, 3.0]))
-    assert check.report("0.0", a) == 2
-    assert not recwarn
 
 
 def test_the_name_of_an_answer_does_not_choose_what_is_drawn():

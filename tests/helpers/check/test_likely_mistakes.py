@@ -53,18 +53,6 @@ def test_twice_names_what_can_have_been_counted_twice(capsys, twice, words):
     assert "multiply-add" not in said_of(capsys, 6.0, lambda a: a.gives(3.0, 1), twice=twice)
 
 
-def test_cases_may_hold_records(capsys):
-    from helpers.costs.rooflines.chips import chip
-
-    def state(a):
-        a.wrong("that is another chip's", 6, chip("v5e"), 2)
-        a.gives(3, chip("v5e"), 2)
-
-    a = check.Answer(lambda c, n: 6, points=1)
-    state(a)
-    assert "another chip's" in told(capsys, a)[1]
-
-
 @pytest.mark.parametrize(
     ("expected", "value", "words"),
     [
@@ -78,11 +66,6 @@ def test_cases_may_hold_records(capsys):
 def test_a_factor_of_one_entry_or_of_a_whole_array_is_told(capsys, expected, value, words):
     said = said_of(capsys, value, lambda a: a.gives(expected, 1))
     assert words in said and "multiply-add" not in said
-
-
-def test_what_an_exercise_says_of_twice_holds_for_its_entries_too(capsys):
-    said = said_of(capsys, {"a": 6.0}, lambda a: a.gives({"a": 3.0}, 1), twice="both directions of a link")
-    assert "in entry 'a', that is exactly 2 times too much: both directions of a link?" in said
 
 
 @pytest.mark.parametrize(

@@ -9,12 +9,6 @@ from helpers.check import solutions
 from tests.helpers.check.told import answer, double, told
 
 
-def test_partial_credit_is_by_answer(capsys):
-    good, bad = answer(double, 6, 3), answer(double, 7, 3)
-    earned, out = told(capsys, good, bad)
-    assert earned == 2 and "2 of 4 points" in out and isinstance(earned, int)
-
-
 def test_parts_of_unequal_points_come_in_quarters(capsys):
     parts = answer(double, 6, 3), answer(double, 7, 3)
     for a, points in zip(parts, (1.3, 2.7)):

@@ -110,16 +110,6 @@ def test_an_untouched_answer_leaves_no_trace(work):
     assert not (work / "progress.json").exists()
 
 
-def test_two_notebooks_lose_nothing_of_each_other(work):
-    report("1.1", RIGHT)
-    other = {
-        "exercises": {"2.1": {"f": {"won": 1, "of": 1, "tries": 0, "begun": "2026-01-02", "passed": "2026-01-02"}}}
-    }
-    (work / "progress.json").write_text(json.dumps(other))  # it had read before we wrote
-    report("1.2", RIGHT)
-    assert set(progress.read(work / "progress.json")) == {"1.1", "1.2", "2.1"}
-
-
 def test_kernels_that_write_at_the_same_time_lose_nothing(work):
     code = (
         "import sys\nfrom helpers.check import progress\nprogress.attended = lambda: True\n"
@@ -169,14 +159,6 @@ def test_work_that_is_no_folder_costs_a_sentence(work, capsys):
     os.chdir(here)
     assert report("1.1", RIGHT) == 2
     assert "progress.json cannot be read" in capsys.readouterr().out
-
-
-def test_where_the_file_lies(work, tmp_path):
-    assert progress.place() == work.resolve() / "progress.json"
-    assert progress.place(tmp_path / "notebooks/ch02_sharding") == work.resolve() / "progress.json"
-    assert progress.place(tmp_path / "work") == tmp_path.resolve() / "work/progress.json"
-    (tmp_path / "content").mkdir()
-    assert progress.place(tmp_path / "content") == tmp_path.resolve() / "content/progress.json"
 
 
 def kernel(asked):

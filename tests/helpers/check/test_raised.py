@@ -102,11 +102,6 @@ def test_a_sharded_answer_names_its_line(capsys):
     )
 
 
-def test_a_look_at_it_names_the_line_as_well(capsys):
-    check.look(cell(SHARDED)["answer"], {"X": 2}, ["A[I_X]"], "A[I_X]", {"I": 8})
-    assert 'at line 3: `return prices["weight"] * x`' in capsys.readouterr().out
-
-
 def failing(kind):
     def fails(*_, **__):
         raise kind("of the machine")

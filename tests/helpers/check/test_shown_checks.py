@@ -1,17 +1,12 @@
 """A check cell of one call: where it finds what it judges, what it says where that is not there, and what it prints in words."""
 
 import json
-import os
-import shutil
-import subprocess
-import sys
 
 import pytest
 
 from autograder.making.cells import meta
 from autograder.places import ROOT, Tree
 from helpers import check
-from helpers.check import shown_checks
 
 NAME = "ch99_q01_check"
 LINES = [
@@ -85,21 +80,3 @@ def test_every_check_of_a_chapter_is_there_and_can_be_told(topic, monkeypatch, c
         head, *lines = capsys.readouterr().out.strip().split("\n")
         asked = [line for line in lines if not line.startswith("It knows ")]
         assert head.endswith(":") and asked and all(line[:2] in ("- ", "  ") for line in asked), source
-
-
-def test_a_package_brings_them(tmp_path):
-    """As where `pip install` put the course beside other packages, and there is no clone."""
-    for name in ("helpers", "notebooks"):
-        shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("*.ipynb", "__pycache__"))
-    done = subprocess.run(
-        [sys.executable, "-c", 'from helpers import check; check.judges("1.1")'],
-        cwd=tmp_path,
-        env=os.environ | {"PYTHONPATH": str(tmp_path)},
-        capture_output=True,
-        text=True,
-    )
-    assert "\n- " in done.stdout, done.stderr
-
-
-def test_names_of_checks():
-    assert shown_checks.function_name("5.25", "sliced-grid") == "ch05_q25_sliced_grid_check"

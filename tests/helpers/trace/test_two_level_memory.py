@@ -1,7 +1,5 @@
 """Schedules walked in a toy memory: right results, and as many floats as the formulas say."""
 
-from itertools import product
-
 import numpy as np
 import pytest
 
@@ -183,12 +181,6 @@ def test_floats_against_the_size_of_fast_memory():
             two_level_memory.flash(two_level_memory.Slow(M=M // 2, **arrays), R, C)
 
 
-def test_the_second_version_moves_less_until_queries_are_few():
-    floats = lambda R, C, v: costs.flash_floats(4096, 64, R, C, v)  # noqa: E731
-    for R, C in product((32, 128), (32, 128)):
-        assert (floats(R, C, 2) < floats(R, C, 1)) == (2 / R < 3 / C)
-
-
 def test_memory_is_a_budget():
     memory = two_level_memory.Slow(M=4, x=np.arange(6.0))
     x = memory.load("x", slice(0, 3))
@@ -200,18 +192,6 @@ def test_memory_is_a_budget():
     assert memory["x"][0] == 0  # what was loaded is a copy
     memory.store("y", 1.0, 2, like=(3,))
     assert memory.writes == 1 and memory["y"][2] == 1
-
-
-def recomputed(memory, q, k, rows, keys):
-    """S and P of some rows and keys: two kernels."""
-    s = q @ k.T
-    memory.store("S", s, rows, keys, like=(len(memory["Q"]), len(memory["K"])))
-    memory.drop(q, k)
-    s = memory.load("S", rows, keys)
-    m = s.max(-1)
-    e = np.exp(s - m[:, None])
-    memory.drop(s)
-    return m, e
 
 
 def in_chunks(memory, C):

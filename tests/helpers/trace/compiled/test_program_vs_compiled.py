@@ -69,16 +69,6 @@ def test_selecting_and_converting_are_named_when_they_make_the_difference():
     assert any("comparing, selecting" in r for r in c.reasons)
 
 
-def test_repeated_work_is_named():
-    c = trace.compare(lambda x: (x @ x) + (x @ x), arr(64, 64))
-    assert c.ratio < 0.6 and any("repeated and unused" in r for r in c.reasons)
-
-
-def test_bf16_on_a_cpu_is_named():
-    c = trace.compare(jnp.matmul, arr(64, 64, dtype=jnp.bfloat16), arr(64, 64, dtype=jnp.bfloat16))
-    assert (c.xla.platform == "cpu") == any("16-bit" in r for r in c.reasons)
-
-
 def test_doubts_reach_the_table():
     c = trace.compare(lambda x: lax.while_loop(lambda x: x.sum() < 9, lambda x: x @ x, x), arr(8, 8))
     assert any("does not say how often" in r for r in c.reasons) and "does not say" in str(c)
