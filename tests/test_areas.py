@@ -1,14 +1,11 @@
 """What a change touches, and that a sample has a case of every kind, whatever it is drawn by."""
 
-import contextlib
 import subprocess
-import time
 
 import grimp
 import pytest
-from hypothesis import given, strategies as st
 
-from tests import areas, tiers
+from tests import areas
 from tests.scratch import ROOT
 
 
@@ -52,48 +49,3 @@ def test_where_git_cannot_tell_everything_has_changed(monkeypatch):
     assert all(path in status for path in areas.changed(head)), "nothing but what is not committed"
     monkeypatch.setenv("SEED", "7")
     assert areas.seed() == "7"
-
-
-@given(st.lists(st.integers(0, 4), min_size=1, max_size=30), st.text(max_size=5))
-def test_every_kind_is_drawn(kinds, seed):
-    chosen = areas.drawn([str(i) for i in range(len(kinds))], kinds, [2] * len(kinds), seed)
-    for kind in set(kinds):
-        assert sum(taken for taken, k in zip(chosen, kinds) if k == kind) == min(2, kinds.count(kind))
-
-
-def test_other_commits_draw_other_cases():
-    draws = {tuple(areas.drawn([str(i) for i in range(9)], [0] * 9, [1] * 9, str(seed))) for seed in range(60)}
-    assert len(draws) == 9
-
-
-@pytest.mark.parametrize("seed", "1234567")
-def test_where_time_is_up_one_long_test_of_each_file_goes_on(monkeypatch, seed):
-    """Six tests of three files: one of each runs, the others are skipped; drawn ones come first, a group's keep their order."""
-
-    class Long:
-        def __init__(self, file, number):
-            self.path, self.number, self.nodeid, self.stash = file, number, f"{file}::test_{number}", pytest.Stash()
-
-        def get_closest_marker(self, name):
-            return name == "slow" or (name == "xdist_group" and "test_c" in self.path)
-
-    items = [Long(f"tests/book/test_{file}.py", number) for file in "abc" for number in range(2)]
-    monkeypatch.setattr(tiers, "family", lambda item: (item.nodeid,))
-    monkeypatch.setattr(tiers, "kind_of", lambda *_: None)
-    monkeypatch.setattr(tiers, "report", lambda *_: None)
-    chosen = tiers.long_sample(items, seed, [])
-
-    def begun(end: float) -> list:
-        monkeypatch.setenv("TESTS_END", str(end))
-        ran = []
-        for item in chosen:
-            with contextlib.suppress(pytest.skip.Exception):
-                tiers.in_time(item)
-                ran.append(item)
-        return ran
-
-    ran = begun(time.time() - 60)
-    assert begun(0) == [] and len(begun(time.time() + 2 * tiers.FOR_OTHERS)) == 6
-    assert sorted({item.path for item in ran}) == sorted(item.path for item in ran) and len(ran) == 3 < len(chosen) == 6
-    assert [item.path for item in chosen[4:]] == ["tests/book/test_a.py", "tests/book/test_b.py"]
-    assert [item.number for item in chosen if "test_c" in item.path] == [0, 1]

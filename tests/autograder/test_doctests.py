@@ -15,11 +15,6 @@ MODULES = sorted(
 )
 
 
-def test_the_examples_are_found():
-    """In every room: a module left out of a list would have examples that nobody runs."""
-    assert {"autograder.making.cells", "autograder.engine.wire"} <= set(MODULES)
-
-
 @pytest.mark.parametrize("name", MODULES)
 def test_examples(name):
     found = doctest.testmod(importlib.import_module(name))

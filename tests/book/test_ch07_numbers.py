@@ -115,7 +115,6 @@ CLAIMS = {
     "P: what a rack's round takes, in microseconds": (72 * REACHED.block / (REACHED.nvls_rack * 900e9) * 1e6, 534.0),
     "P: a quarter of a rack's bandwidth at half a gigabyte": (
         bus_bandwidth("AllReduce", 2**29, GB200, 72) / bus_bandwidth("AllReduce", 2**34, GB200, 72), 0.746),
-    "P: switches of both tiers add": ((8 * 50e9 / 2, 367.5e9 / 1.75, 309e9 / 1.125), (200e9, 210e9, 275e9)),
     "P: an AllToAll and an oversubscription of 2": (
         cluster_time(hosts("H100", 128, oversubscription=2), "AllToAll", 1.0, "rails", 0, 0).lower
         / cluster_time(hosts("H100", 128), "AllToAll", 1.0, "rails", 0, 0).lower, 1.51),

@@ -6,7 +6,6 @@ import pytest
 
 from helpers import figures
 from helpers.costs.rooflines.chips import chip
-from tests.book.conftest import ROOT
 
 FIGURE = figures.figure("explorer")
 SUMS = {"b": "B[J_Y, K]"}  # both operands sharded along what is summed over
@@ -39,11 +38,6 @@ def test_smaller_rows_meet_the_memory_and_then_another_plan():
 @pytest.mark.parametrize(("I", "place"), [(8192, 3), (512, 1)])
 def test_partial_sums_are_worth_reducing_where_the_result_is_small(I, place):
     assert ranked(I, **SUMS).index(["Matmul", "ReduceScatter"]) + 1 == place
-
-
-def test_the_page_says_it_in_the_words_of_the_field():
-    text = (ROOT / "book/explorer.md").read_text(encoding="utf-8")
-    assert "summand" not in text and "partial sum" in text
 
 
 def test_between_slices_the_network_decides_and_an_axis_of_rows_sends_nothing_over_it():

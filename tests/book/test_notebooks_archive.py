@@ -46,8 +46,3 @@ def test_own_answers_and_outputs_stay_out(tmp_path):
     (folder / "reading.ipynb").write_text(json.dumps({"cells": [cell]}))
     text = archive.files(tmp_path)["notebooks/ch01_x/reading.ipynb"]
     assert json.loads(text)["cells"][0]["outputs"] == [] and '"2"' not in text
-
-
-def test_the_start_page_leads_to_it(site):
-    assert f'href="../{archive.NAME}"' in (site / "book/intro.html").read_text(encoding="utf-8")
-    assert zipfile.is_zipfile(site / archive.NAME)

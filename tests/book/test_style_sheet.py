@@ -70,11 +70,6 @@ def test_a_build_that_writes_some_pages_or_none_leaves_the_others_styled(tmp_pat
     assert build() == ".a{top:0}.c{top:2px}"
 
 
-def test_another_theme_is_noticed():
-    with pytest.raises(RuntimeError, match="no longer measures"):
-        styles.unmeasured("something else")
-
-
 def test_pages_name_one_sheet_whose_files_are_there(site):
     sheet = (site / styles.SHEET).read_text(encoding="utf-8")
     for url in re.findall(r'url\("([^"]+)"\)', sheet):

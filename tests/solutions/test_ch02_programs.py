@@ -27,13 +27,6 @@ def solved():
     return course.solved(TOPIC)
 
 
-def run(per_device, mesh, in_specs, out_specs, *arrays):
-    import jax
-
-    f = jax.shard_map(per_device, mesh=mesh, in_specs=in_specs, out_specs=out_specs, check_vma=False)
-    return np.asarray(jax.jit(f)(*arrays))
-
-
 def test_b4_and_b9_terms_add_up_for_any_cut(solved):
     rng = np.random.default_rng(0)
     A, B = rng.standard_normal((7, 6)), rng.standard_normal((6, 5))
@@ -90,11 +83,6 @@ PROBLEMS = [
     (eval(case), float(best))  # numbers of the course's own text
     for case, best in re.findall(r"^    \((\(.*\)), ([\d.]+e-6)\),$", CONTEST, re.M)
 ]
-
-
-def test_the_contest_has_its_problems():
-    assert len(PROBLEMS) == 17
-    assert len({p[0][5] for p in PROBLEMS}) == 3
 
 
 def options(B, D, F, axes, wraps):

@@ -40,10 +40,6 @@ def one(topic) -> dict:
     return nb
 
 
-def test_there_are_some():
-    assert len(ALL) >= 5 and len({topic for topic, _ in ALL}) >= 5
-
-
 @pytest.mark.sample(quick=10)
 @pytest.mark.parametrize("put", PLACES)
 @pytest.mark.parametrize(("topic", "key"), ALL)

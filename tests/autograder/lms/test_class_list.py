@@ -63,11 +63,6 @@ def test_what_is_no_class_list(data, said, tmp_path):
         read(tmp_path / "c.csv")
 
 
-def test_no_file(tmp_path):
-    with pytest.raises(SourceError, match="cannot be read: no such file"):
-        read(tmp_path / "c.csv")
-
-
 def test_lists_are_kept_and_that_of_the_assignment_is_preferred(tmp_path):
     assert saved(tmp_path, TOPIC) == [] and newest(tmp_path, CANVAS, [TOPIC]) is None
     mine, other = (ClassList(CANVAS, ["ID"], [[n]], [n]) for n in "12")

@@ -361,28 +361,6 @@ def test_another_archive_is_no_class(what, tmp_path):
     assert not what.students and not list(what.root.rglob("1.jpg"))
 
 
-def test_what_is_printed(what, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(collect, "Class", lambda topic: grade.Class(topic, what.root))
-    source = zipped(tmp_path / "s.zip", {canvas_name(ADA, "\x1b[31mred.ipynb", late=True): A, "stray.ipynb": B,
-                                         canvas_name(Member("Eve", "", 99), "a.txt"): b"x"})  # fmt: skip
-    assert collect.main([TOPIC, "--from", str(source), "--class", str(canvas_list(tmp_path))]) == 0
-    assert capsys.readouterr().out.splitlines() == [
-        "99                        a.txt; new; no notebook",
-        "ada                       exercises.ipynb; new; late, by Canvas",
-        "",
-        "2 submissions: 2 new, 0 replaced, 0 same, 0 not taken.",
-        "",
-        "Nothing from (2): bob, wei",
-        "",
-        "Not in the class list, so taken under the platform's number (1): 99",
-        "",
-        "Belongs to nobody, kept in autograder/collected/ch01_rooflines/unclaimed (1):",
-        "  stray.ipynb",
-    ]
-    assert collect.main([TOPIC, "--from", str(tmp_path / "none.zip")]) == 1
-    assert "none.zip cannot be read: no such file" in capsys.readouterr().err
-
-
 def test_a_large_class_is_told_in_short(what, tmp_path):
     members = [Member("A", f"B{i}", 1000 + i, f"u{i}") for i in range(120)]
     files = {canvas_name(m, "exercises.ipynb", late=m.number == 1007): A for m in members[:60]}

@@ -34,10 +34,6 @@ def test_ids_and_metadata_do_not_vary(generated):
     assert all(c["outputs"] == [] and c["execution_count"] is None for c in raw["cells"] if c["cell_type"] == "code")
 
 
-def test_a_reading_first_says_what_to_press(generated):
-    assert read(generated, "reading").cells[0].source.startswith(f"# 1. A sample\n\n{cells.RUN}\n\n")
-
-
 def test_insight_moves_into_the_check(generated):
     nb = read(generated)
     text = "\n".join(c.source for c in nb.cells)

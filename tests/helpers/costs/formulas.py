@@ -1,4 +1,4 @@
-"""Every formula of helpers.costs with settings of its arguments, for `test_formulas.py`; and names of what is none."""
+"""Formulas of helpers.costs with settings of their arguments, for `test_formulas.py`."""
 
 from helpers import numeric
 from helpers.costs.rooflines import gpu_machine, roofline
@@ -128,28 +128,3 @@ ROOMS = {
     "rooflines, sharding, transformers": FIRST, "training": training.FORMULAS, "inference": inference.FORMULAS,
     "attention": attention.FORMULAS, "racks": racks.FORMULAS, "experts": experts.FORMULAS,
 }  # fmt: skip
-FORMULAS = {name: formula for room in ROOMS.values() for name, formula in room.items()}
-
-# Functions of names, texts, graphs, events, records and whole blocks, where arrays make no sense: their tests are in the rooms.
-DISCRETE = set(
-    """
-    acceptance adjacent algorithms all_scores along arithmetic at_users attainment attention_collectives attention_sends
-    backward batched beside best_disaggregated best_K best_length best_mesh best_split between_slices block bottleneck
-    bound_by budgeted bursts by_tier bytes_each caches careful_seconds cheapest check check_fits chip choose chrome_trace cluster_of
-    collective_seconds collectives completed completed_layout continuous_steps deployments designs diameter disaggregated
-    disaggregated_plans distance
-    divisors edge even every_cut exchange expected_imbalance exposed factors family fastest feed_forward_products fields finished
-    fitting frontier gather_matmul gather_to_one goodput gpipe gpu grain grids groups groups_near hierarchical_steps hosts idle_matrices
-    in_domains in_groups interleaved interleavings is_array is_hsdp is_record keeps key known largest_group largest_normal
-    latent_collectives lies line_distance links load local_products machines matmul_scatter max_flow menu meshes mixed
-    mixed_load mixed_works mixer_products model module moves near offloaded_matmul on_fullest on_torus one_f_one_b one_piece
-    order paged_schedule parse parted passes percentile percentiles pipeline plain plan plans points poisson prefill
-    prefill_alone prefill_degrees prefill_works published racks rank ranking rates rates_in read readers reading replicas replicated
-    requests residual routes rules search send sequence_collectives shapes sharded_flops shardings shared shared_prefixes
-    shares sides simulate size_rules sizes_of slices smallest smallest_slice spell splits started state static_steps steps stored_types
-    taken thresholds tier_moves tiers tile_fits times timings turns unknown unread visits volumes ways ways_by_heads wiring
-    unfolded words work zb_h1 zb_h2 zb_v short_ring in_session
-    balance_loss copied dropped_share expert_placement fitted_shares foldings fullest_distribution groups_met kernel_errors limited_choice
-    others_reached packed padding placed_imbalance popularity surface
-    """.split()
-)

@@ -11,25 +11,22 @@ from helpers.costs.inference.latency_and_throughput import waiting
 from helpers.costs.inference.prefill_and_decode_step import Replica
 from helpers.costs.inference.request_loads import mixed_load
 from helpers.costs.racks.cluster import hosts
-from helpers.costs.racks.tiered_collectives import domains_reached
 from helpers.costs.rooflines.chips import chip
-from helpers.costs.rooflines.gpu_machine import SM, waves
+from helpers.costs.rooflines.gpu_machine import SM
 from helpers.costs.rooflines.hardware import Slice
 from helpers.costs.rooflines.roofline import Move, Work, critical_batch, matmul, on_chip, time
 from helpers.costs.rooflines.torus import offloaded_matmul
 from helpers.costs.sharding import collectives
-from helpers.costs.sharding.collective_steps import hierarchical_steps
 from helpers.costs.sharding.collectives import chained
 from helpers.costs.sharding.matmul_plans import cheapest
 from helpers.costs.sharding.sharded_array import Axis, Mesh
-from helpers.costs.training.closed_forms import zero_memory
 from helpers.costs.training.dp_fsdp_tp import times
 from helpers.costs.training.pipeline_schedules import in_flight
 from helpers.costs.transformers.config import MLA, Config, MoE
 from helpers.costs.transformers.layer_products import backward, einsum
 from helpers.costs.transformers.parameters_and_flops import kv_cache
 from helpers.costs.transformers.public_models import model
-from helpers.costs.transformers.shares_and_thresholds import crossover, mfu
+from helpers.costs.transformers.shares_and_thresholds import crossover
 from helpers.kernels.inference.paged_kv_cache import Blocks
 from tests.helpers.costs.tables import refused
 
@@ -37,8 +34,6 @@ LLAMA, V5E, W = model("llama-3-8b"), chip("v5e"), 4.5e10
 
 SAID = [
     (lambda: Axis(-3), "n is a whole number of 1 or more, got -3"),
-    (lambda: Axis(2.5), "n is a whole number of 1 or more, got 2.5"),
-    (lambda: Mesh({"X": 2.5}), "n is a whole number of 1 or more, got 2.5"),
     (lambda: Mesh({"X": "a"}), "n is a number, got 'a'"),
     (lambda: MoE(2.5, 1, 8), "E is a whole number of 1 or more, got 2.5"),
     (lambda: MLA(None, 0, 1, 1, 1), "kv_rank is a whole number of 1 or more, got 0"),
@@ -46,14 +41,8 @@ SAID = [
     (lambda: einsum("np,pm->nm", (3.0, 5.0), (6.0, 7.0)), "'p' is 5.0 in one array and 6.0 in the other"),
     (lambda: matmul(-1, 2, 3), "matmul: B is 0 or more, not -1"),
     (lambda: waiting(-1, 0.1), "waiting: rate is 0 or more, not -1"),
-    (lambda: kv_cache(LLAMA, S=-5), "kv_cache: S is 0 or more, not -5"),
-    (lambda: Move("ici", -1.0), "Move: bytes is 0 or more, not -1.0"),
     (lambda: critical_batch(512, 512, 1e14, 0), "critical_batch divides by zero: give more than 0 for W"),
-    (lambda: time(Work(1.0, 2.0), C=0, W=1.0), "time divides by zero: give more than 0 for C"),
-    (lambda: mfu(7e9, 1e12, 0, 1e18), "mfu divides by zero: give more than 0 for seconds"),
-    (lambda: zero_memory(7e9, X=0, zero=2), "zero_memory divides by zero: give more than 0 for X"),
     (lambda: Work(1.0).intensity, "Work.intensity divides by zero: give more than 0 for bytes"),
-    (lambda: waves(8, 0), "waves divides by zero: give more than 0 for sms"),
     (lambda: collectives.bandwidth(1e9, Axis(1), W), "sends nothing and takes no time: give an axis of 2 or more"),
     (
         lambda: collectives.crossover((Axis(1), Axis(1)), W),
@@ -64,8 +53,6 @@ SAID = [
     (lambda: offloaded_matmul(8, 8, 8, Slice(chip("v7"), (4, 4, 4))), "v7 has no published bandwidth to its host"),
     (lambda: on_chip(Work(1, 1, (Move("pcie", 3),)), chip("v7")), "give its bytes/s as pcie="),
     (lambda: hosts("H100", np.array([2, 4])), "hosts: n is one number here, not an array"),
-    (lambda: hierarchical_steps(np.array([2, 4]), 2), "hierarchical_steps: g is one number here, not an array"),
-    (lambda: domains_reached(np.array([2.0, 4.0]), 8, E=64), "domains_reached: k is one number here, not an array"),
     (lambda: SM().resident_blocks(2048), "a block has 1 to 1024 threads with 1 or more registers each, got 2048"),
 ]
 
@@ -88,20 +75,14 @@ def test_arrays_and_tracers_are_not_looked_at():
 # By one mechanism: texts, lists and hidden signs, and what is not of the declared type.
 DECLARED = [
     (lambda: matmul("8", 8, 8), "matmul: .* is a number, not '8'"),
-    (lambda: kv_cache(model("gpt-2"), "8"), "kv_cache: S is a number, not '8'"),
     (lambda: kv_cache(model("gpt-2"), [8]), r"kv_cache: S is a number, not \[8\]"),
     (lambda: Replica(model("gpt-2"), "v5e"), "Replica: chip is a Chip, not 'v5e'"),
-    (lambda: collectives.all_gather("a", Axis(4)), "is a number, not 'a'"),
     (lambda: einsum("ij,jk->ik", (2, -3), (-3, 4)), r"einsum: .* 0 or more, not .*-3"),
     (lambda: cheapest("A[I, J]", "B[J, K]", "C[I, K]", dict(I=8, J=8, K=-8), Mesh({"X": 4}), chip("v5e")),
      "cheapest: sizes is a dict, and each of its values a whole number of 1 or more"),
-    (lambda: matmul(8, None, 8), "matmul: .* is a number, not None"),
-    (lambda: Work("1", 2), "Work: flops is a number, not '1'"),
     (lambda: V5E.alpha_ici(1.5), "Chip.alpha_ici: axes is a whole number, not 1.5"),
     (lambda: Axis(4, "no"), "Axis: wraps is True or False, not 'no'"),
     (lambda: Slice(V5E, (4, 4), True), "Slice: wraps is a tuple or list, and each of it True or False or None, not True"),
-    (lambda: Slice(V5E, (True, 4)), "Slice: shape is a tuple or list, and each of it a whole number, not"),
-    (lambda: Mesh(4), "Mesh: sizes is a dict, and each of its values a whole number or an Axis or"),
     (lambda: Mesh.on(V5E, "XY"), "Mesh.on: s is a Slice, not what is given, a Chip"),
     (lambda: Config(64, 2, 8, 8, 8, 256, 100, moe=3), "Config: moe is a MoE or None, not 3"),
     (lambda: mixed_load(3, prompts=(5,)), r"mixed_load: prompts is a tuple of a whole number and a whole number, not \(5,\)"),

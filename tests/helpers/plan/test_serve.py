@@ -44,14 +44,6 @@ def test_the_plan_serves_most_of_all_that_keep_the_target(capsys):
     assert str(best.deployment) in said(capsys, *ASKED)
 
 
-def test_every_number_says_what_kind_it_is(capsys):
-    got = json.loads(said(capsys, *ASKED, "--json"))
-    assert set(got["kinds"]) == set(got["plan"]) - {"layout", "chips", "batch"} | {"disaggregated"}
-    text = said(capsys, *ASKED, "--price", "3")
-    kinds = [line.split()[0] for line in text.splitlines()[2:8] if line[2] != " "]
-    assert kinds == ["estimate"] * 3 + ["count", "estimate"]
-
-
 def test_the_frontier_trades_speed_for_throughput(capsys):
     some = json.loads(said(capsys, *ASKED, "--json"))["frontier"]
     speeds, rates = [p["speed"] for p in some], [p["rate"] for p in some]
@@ -75,11 +67,6 @@ def test_the_nearest_is_given_where_no_number_of_chips_reaches_a_target(capsys):
     assert "tokens/s for each user" in text
     fastest = json.loads(said(capsys, *words, "--speed", "5000", "--json"))
     assert not fastest["kept"] and fastest["missed"] == ["speed"] and fastest["plan"]["batch"] == 1
-
-
-def test_copied_heads_are_said(capsys):
-    text = said(capsys, "serve", "qwen-2.5-7b", "--chips", "8xH100", "--in", "1000", "--out", "100", "--speed", "400")
-    assert text.splitlines()[1].startswith("tp=8:") and "K=4 KV heads are fewer than tp=8: each is copied" in text
 
 
 BAD = [
@@ -132,14 +119,6 @@ def test_a_typed_layout_is_priced_as_its_server(capsys):
     assert {p["layout"]["tp"] for p in free["frontier"]} == {4} and free["best"]["throughput"] >= free["plan"][
         "throughput"
     ]
-
-
-def test_a_typed_layout_is_told_from_the_best(capsys):
-    words = "serve deepseek-v3 --chips 8xH200 --weights fp8 --in 4000 --out 1000 --layout".split()
-    lines = said(capsys, *words, "tp=8").splitlines()
-    best = next(n for n, line in enumerate(lines) if line.startswith("  best: dp=8 ep=8"))
-    assert "times as many tokens/s" in lines[best] and lines[best + 1].startswith("  because of a gap's")
-    assert "  No layout here serves more." in said(capsys, *words, "ep=8", "--users", "100")
 
 
 def test_a_checkpoint_says_its_own_types(capsys, tmp_path):

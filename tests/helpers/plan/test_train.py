@@ -54,19 +54,6 @@ def test_as_many_as_it_says_are_as_good_as_the_first(capsys):
     assert f"{some['as_good']} designs are as good as the first, within 1%" in said(capsys, *more)
 
 
-def test_every_number_says_what_kind_it_is(capsys):
-    some = json.loads(said(capsys, "--json", "--top", "1", "--price", "2"))
-    one = some["layouts"][0]
-    numbers = {name for name, x in one.items() if isinstance(x, float)} | {f"seconds.{n}" for n in one["seconds"]}
-    numbers |= {"memory", "tiers.bytes", "tiers.seconds"}
-    assert set(some["kinds"]) == numbers
-    assert all(k.split()[0].strip(",") in ("estimate", "floor", "count") for k in some["kinds"].values())
-    text = said(capsys, "--top", "1", "--price", "2")
-    kinds = [line.split()[0] for line in text.splitlines()[6:] if line.startswith("  ") and line[2] != " "]
-    assert kinds == ["estimate", "floor", "count", "estimate", "count", "floor"]
-    assert "tuned software" in text and "if nothing fails or restarts" in text and "with 16 bytes a parameter" in text
-
-
 def test_a_layout_that_is_named_is_priced_as_the_functions_price_it(capsys):
     some = json.loads(said(capsys, "--layout", f"{TYPED},policy=block", "--json", "--price", "4", "--budget", "1e12"))
     (one,) = some["layouts"]
@@ -245,11 +232,6 @@ def test_what_lacks_less_than_a_count_is_off_is_tight(capsys):
         (one,) = json.loads(capsys.readouterr().out)["layouts"]
         held = sum(one["memory"].values()) / 80e9
         assert (one["fits"], one["tight"]) == (held <= 1, 1 < held <= 1.06) == (False, told == "tight")
-
-
-def test_sequences_stand_for_tokens(capsys):
-    words = [*ASKED[:4], "--sequences", "128", "--length", "8192"]
-    assert main(words) == 0 and capsys.readouterr().out == said(capsys)
 
 
 def test_another_maker_says_whose_shares_it_has(capsys):
