@@ -99,5 +99,6 @@ FIGURE = LiveFigure(
     hint="Choose a model, a machine and its types; then move the tokens, which change everything but the verdict.",
     rules="Forward, at published rates of one direction of each link, with even routing. Products are those of routed experts; all of them "
     "are shared by all chips, and weights are those of the experts that the batch meets. With one copy for each domain a token crosses "
-    "cards once for each domain that it meets besides its own, at random; DeepSeek-V3's own limit of four hosts is left out.",
+    "cards once for each domain that it meets besides its own, at random; DeepSeek-V3's limit of four hosts is left out, so "
+    "it takes longer here than in the chapter's riddle.",
 )  # fmt: skip
