@@ -130,6 +130,7 @@ edition: $(READY)
 	python -m autograder.edition "$$EDITION" --into "$$INTO"
 
 env: $(READY) $(ADDED)
+	@echo "The course is installed. Now type: $(VENV)/bin/course"
 
 # nbgrader's copies of the exercises: the site shows these where somebody has written into notebooks/, which is left alone.
 $(COURSE): $(READY) $(wildcard solutions/ch*.md autograder/making/*.py)

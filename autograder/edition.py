@@ -252,7 +252,7 @@ def main(argv: list[str] | None = None) -> int:
             print(f"Mind the year: {topic_of(topic)} was due on {due}, which is past.")
     if aside:
         print(f"You had changed these by hand; yours lie in {options.into}/{edition_tree.ASIDE}: {', '.join(aside)}.")
-    print(f"The edition lies in {options.into}: go there and type make release, then make lab or make book.")
+    print(f"The edition lies in {options.into}: go there and type make release, then .venv/bin/course or make book.")
     print(f"To hand out: {edition_tree.students_of(options.into)}.")
     return 0
 

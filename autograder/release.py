@@ -119,9 +119,10 @@ def outdated(fresh: Path, notebooks: Path) -> list[Path]:
     """Generated files that differ between two folders, or are in one of them only."""
 
     def files(folder: Path) -> set[Path]:
-        found = [*folder.glob("README.md"), *folder.glob(GIVEN), *folder.glob("ch[0-9][0-9]_*/*.*")]
-        ours = ("README.md", GIVEN, shown_checks.NAME, f"{NOTEBOOK}.ipynb")
-        return {p.relative_to(folder) for p in found if p.name in ours or is_reading(p.name)}
+        alone = ("README.md", GIVEN, review_cards.NAME)
+        found = [*map(folder.joinpath, alone), *folder.glob("ch[0-9][0-9]_*/*.*")]
+        ours = (*alone, shown_checks.NAME, f"{NOTEBOOK}.ipynb")
+        return {p.relative_to(folder) for p in found if p.is_file() and (p.name in ours or is_reading(p.name))}
 
     every = sorted(files(fresh) | files(notebooks))
     return [

@@ -127,7 +127,7 @@ def hand_out(made: Path, into: Path, closed: list[str]) -> None:
         for folder in ("solutions", "autograder/samples"):
             shutil.rmtree(into / folder)
     title = yaml.safe_load((into / "_config.yml").read_text(encoding="utf-8"))["title"]
-    told = "Type `make lab`: it makes your own copies of the notebooks in `work/` and opens JupyterLab.\n"
+    told = "Type `make env` once, then `.venv/bin/course`: it makes your own copies of the notebooks in `work/` and opens JupyterLab.\n"
     (into / "README.md").write_text(f"# {escaped(title)}\n\n{told}", encoding="utf-8")
 
 

@@ -26,6 +26,8 @@ its numbers are never those of last time."""
 
 ASK = re.compile(r"^:{3,}\{ask\}\n(?P<options>(?::\w+: [^\n]*\n)*)(?P<body>.*?)^:{3,}$", re.M | re.S)
 LET = re.compile(r"^% let (\w+) = (.+)$", re.M)
+OPTIONS = "say", "ask", "let", "unit"
+MARK = {True: "=", False: "?"}
 PIECES = re.compile(r"[\w.,·]+|\s+|[^\w\s]")
 
 
@@ -43,7 +45,7 @@ def replaced(text: str, by: Mapping[str, object]) -> str:
 
 def settings(name: str, rules: Mapping) -> Iterator[dict[str, object]]:
     """What stands in place of each key, in one review after the other."""
-    lists = {str(key): values for key, values in rules.items() if key != "say"}
+    lists = {str(key): values for key, values in rules.items() if key not in OPTIONS}
     lengths = {len(values) for values in lists.values()}
     if len(lengths) != 1 or not lengths <= {*COUNTS}:
         raise SourceError(f"review.yaml, {name}: its lists are to have one length, 4 to 6; they have {lengths}.")
@@ -53,7 +55,7 @@ def settings(name: str, rules: Mapping) -> Iterator[dict[str, object]]:
 
 def scope_of(body: str, lets: Mapping[str, str], by: Mapping[str, object]) -> dict:
     """Names that the expressions of a question may use, with the let-lines that it needs computed for one setting."""
-    scope = prose.names() | {label: chip(label) for label in CHIPS if label.isidentifier()}
+    scope = prose.names() | {label: chip(label) for label in CHIPS if label.isidentifier()} | {"mark": MARK}
     needed, left = [], re.findall(r"[A-Za-z_]\w*", " ".join(re.findall(r"\{\{(.+?)\}\}", body)))
     while left:
         if (word := left.pop()) in lets and word not in needed:
@@ -124,12 +126,13 @@ def question(
     name: str, rules: Mapping, m: re.Match, lets: Mapping[str, str], source: Path, links: Links, tree: Tree
 ) -> dict:
     """The card of one question."""
-    body = m["body"]
+    body, lets = rules.get("ask", m["body"]), {**lets, **rules.get("let", {})}
     for old, new in rules.get("say", {}).items():
         if new is None or str(old) not in body:
             raise SourceError(f"review.yaml, {name}: the question does not say {str(old)!r}.")
         body = body.replace(str(old), str(new))
-    options = dict(re.findall(r"^:(\w+): (.*)$", m["options"], re.M))
+    options = dict(re.findall(r"^:(\w+): (.*)$", m["options"], re.M)) if "ask" not in rules else {}
+    options |= {"unit": rules["unit"]} if "unit" in rules else {}
     within, rows, rights = float(options.get("within", questions.WITHIN)), [], []
     for by in settings(name, rules):
         try:

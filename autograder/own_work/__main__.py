@@ -60,6 +60,7 @@ def check(work: Work, words: list[str]) -> int:
 def next_step(work: Work, words: list[str]) -> None:
     from . import standing
 
+    update(work)  # what it names is there
     standing.next_step(work, words)
 
 

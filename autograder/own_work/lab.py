@@ -9,7 +9,7 @@ from urllib.parse import quote
 from autograder.places import COURSE
 from helpers.check import progress, record
 
-from .copies import Work
+from .copies import START, Work
 
 
 def environment() -> dict[str, str]:
@@ -31,17 +31,15 @@ def address(work: Work) -> str:
     """What JupyterLab opens: the section or exercise that is next, once anything is done; the start page before and after."""
     known = record.read(work.folder / progress.NAME)
     step = known.next() if known.done() else None
-    if not step:
-        return ""
-    notebook, _, section = step.link.partition("#")
-    return f"/lab/tree/work/{quote(notebook)}?section={quote(section)}"
+    notebook, _, section = (step.link if step else START).partition("#")
+    # A workspace of its own: JupyterLab's default one may hold a start page that somebody has opened as source.
+    return f"/lab/workspaces/course/tree/work/{quote(notebook)}" + (f"?section={quote(section)}" if section else "")
 
 
 def start(work: Work, words: list[str]) -> None:
     """Become JupyterLab; `words` are its own."""
     print("JupyterLab opens in your browser; Ctrl+C here ends it.", flush=True)
-    opens = address(work)
-    words = [f"--LabApp.default_url={opens}"] * bool(opens) + words
+    words = [f"--LabApp.default_url={address(work)}", *words]
     if hasattr(os, "geteuid") and os.geteuid() == 0:  # containers run as root, which JupyterLab refuses unless told
         words.append("--allow-root")
     os.chdir(work.tree.root)

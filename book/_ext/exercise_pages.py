@@ -20,7 +20,8 @@ LINK = re.compile(r'<p class="answer-in">(\S+) (\S+)</p>')
 HOW = """\
 Read and think here, and answer in the notebook: it says at once whether an answer is right, and if not, which mistake it looks like.
 The links above open it in Colab or Binder.
-<span id="own-machine">On your own machine</span>, <span id="clone">clone the repository</span>, type `make lab`, and open `{path}`.
+<span id="own-machine">On your own machine</span>, <span id="clone">clone the repository</span>,
+install it by `make env`, type `.venv/bin/course`, and open `{path}`.
 Most answers are Python functions: what goes in and what comes out stands under the question, often with a case or two.
 Stars say how hard an exercise is, and importance how much later chapters and real work rest on it.
 Core exercises need no more than the core of the chapter; the others are for more practice.

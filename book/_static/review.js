@@ -1,7 +1,7 @@
 // Review on the page: which cards are due, with which numbers, and how they move, as helpers/check/review.py decides (a test holds the
 // two together). The cards are in review_cards.js, what is known in this browser's record (record.js); nothing is asked of another host.
 const courseReview = (() => {
-  const SPANS = [1, 3, 7, 21], AT_ONCE = 12, SLOT = "\x01";
+  const SPANS = [1, 3, 7, 21], A_DAY = 300, QUESTION = 25, EXERCISE = 100, SLOT = "\x01";
   const since = (card, record) => {
     const names = [`e:${card.name}`, `q:${card.name}`, `s:${card.name.replace(/\.[^.]*$/, "")}`];
     const days = names.map(name => record.get(name)?.[0]).filter(day => day !== undefined);
@@ -13,8 +13,12 @@ const courseReview = (() => {
     const day = since(card, record);
     return day === null ? null : day + SPANS[0];
   };
-  const waiting = (cards, record, today) => cards.map((card, i) => [due(card, record), i])
-    .filter(([day]) => day !== null && day <= today).sort(([a, i], [b, j]) => a - b || i - j).slice(0, AT_ONCE).map(([, i]) => cards[i]);
+  const seconds = card => card.call ? EXERCISE : QUESTION;
+  const waiting = (cards, record, today) => {
+    let spent = cards.reduce((sum, card) => sum + (record.get(`r:${card.name}`)?.[0] === today ? seconds(card) : 0), 0);
+    return cards.map((card, i) => [due(card, record), i]).filter(([day]) => day !== null && day <= today)
+      .sort(([a, i], [b, j]) => a - b || i - j).map(([, i]) => cards[i]).filter(card => (spent += seconds(card)) <= A_DAY);
+  };
   const step = (record, name, known) => known ? Math.min((record.get(`r:${name}`)?.[1] ?? 0) + 1, SPANS.length) : 0;
   const setting = (card, today) => (today + [...card.name].reduce((n, c) => n + c.charCodeAt(), 0)) % card.fills.length;
 

@@ -1,6 +1,6 @@
 """What a TPU compiler expects of matrix products, without a TPU: writes ch01_compiler.json beside this file.
 
-Needs the optional package libtpu (Linux x86-64, proprietary): make lab EXTRA=tpu. Nothing runs on a TPU; XLA compiles
+Needs the optional package libtpu (Linux x86-64, proprietary): make env EXTRA=tpu. Nothing runs on a TPU; XLA compiles
 for one, and its cost model says how many seconds it expects (`optimal_seconds`). Only numbers are kept.
 
     python book/results/ch01_compiler.py

@@ -1,6 +1,6 @@
 """What a TPU compiler makes of collectives over two slices, without a TPU: writes ch07_compiler.json beside this file.
 
-Needs the optional package libtpu (Linux x86-64, proprietary): make lab EXTRA=tpu. Nothing runs on a TPU. Only numbers are kept.
+Needs the optional package libtpu (Linux x86-64, proprietary): make env EXTRA=tpu. Nothing runs on a TPU. Only numbers are kept.
 
     python book/results/ch07_compiler.py
 """

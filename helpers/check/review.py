@@ -9,6 +9,7 @@ import hashlib
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import Path
 
 from .questions import number, verdict
@@ -17,8 +18,8 @@ from .record import Entry, Record
 SPANS = 1, 3, 7, 21
 """Days until a card comes again, by how often in a row it was known."""
 
-AT_ONCE = 12
-"""Cards of one day, about five minutes; the others wait for tomorrow."""
+A_DAY, QUESTION, EXERCISE = 300, 25, 100
+"""Seconds of review in a day, and what a card takes of them; what does not fit in waits for tomorrow."""
 
 SLOT = "\x01"
 ROUNDS, NEAR = (
@@ -58,10 +59,18 @@ def due(card: dict, record: Record) -> int | None:
     return entry.day + SPANS[entry.state] if entry.state < len(SPANS) else None
 
 
+def seconds(card: dict) -> int:
+    """What a card takes."""
+    return EXERCISE if "call" in card else QUESTION
+
+
 def waiting(cards: Sequence[dict], record: Record, today: int) -> list[dict]:
-    """Cards of today, those first that have waited longest; of equals those of the book's order."""
+    """Cards that are left for today, those first that have waited longest; of equals those of the book's order."""
     days = [(day, i) for i, card in enumerate(cards) if (day := due(card, record)) is not None and day <= today]
-    return [cards[i] for _, i in sorted(days)][:AT_ONCE]
+    asked = [card for card in cards if (entry := record.reviews.get(card["name"])) and entry.day == today]
+    queue = [cards[i] for _, i in sorted(days)]
+    spent = accumulate(map(seconds, queue), initial=sum(map(seconds, asked)))
+    return [card for card, until in zip(queue, [*spent][1:]) if until <= A_DAY]
 
 
 def answered(record: Record, name: str, known: bool, today: int) -> None:

@@ -62,8 +62,12 @@ def tick(page, anchor):
 
 
 def test_the_first_start_is_the_start_page_without_menus_of_teachers(page, url):
-    page.goto(f"{url}?token=t")
+    with page.expect_response(lambda r: "api/workspaces" in r.url and r.request.method == "PUT"):
+        page.goto(f"{url}lab/tree/work/README.md?token=t&factory=Editor")  # as before there was `course`, as source
+        page.locator(".jp-FileEditor").wait_for()
+    page.goto(url)
     page.locator(".jp-MarkdownViewer h1").wait_for()
+    assert not page.locator(".jp-FileEditor").count()
     assert "Nbgrader" not in page.locator(".lm-MenuBar-itemLabel").all_inner_texts()
 
 

@@ -149,6 +149,6 @@ def store(script: str, **results) -> None:
 
 
 MISSING = (
-    'compiling for a TPU needs libtpu: on Linux x86-64 run "make lab EXTRA=tpu", or pip install '
+    'compiling for a TPU needs libtpu: on Linux x86-64 run "make env EXTRA=tpu", or pip install '
     f'"jax[tpu]=={jax.__version__}" (205 MB to download, 640 MB unpacked, proprietary under the terms of Google Cloud)'
 )

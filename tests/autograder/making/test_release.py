@@ -2,12 +2,13 @@
 
 import codecs
 import json
+from pathlib import Path
 
 import nbformat
 import pytest
 
 from autograder import release
-from autograder.making import cells, first_cell, in_process_grading
+from autograder.making import cells, first_cell, in_process_grading, review_cards
 from autograder.making.exercises import meta
 from autograder.places import ROOT, SourceError, Tree
 
@@ -22,6 +23,8 @@ def test_same_bytes_each_time(generated, tmp_path):
     release.generate(Tree(SAMPLE), tmp_path / "course", tmp_path / "notebooks", database=False)
     assert release.outdated(tmp_path / "notebooks", generated / "notebooks") == []
     assert len(list((tmp_path / "notebooks").rglob("*.*"))) == 6
+    (tmp_path / "notebooks" / review_cards.NAME).write_text("[]")  # cards of review are made anew, too
+    assert release.outdated(tmp_path / "notebooks", generated / "notebooks") == [Path(review_cards.NAME)]
 
 
 def test_ids_and_metadata_do_not_vary(generated):

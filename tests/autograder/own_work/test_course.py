@@ -55,6 +55,12 @@ def test_next_goes_along_the_path_that_was_chosen_from_where_one_was(tree, capsy
     assert "45, training, inference, all" in capsys.readouterr().out
 
 
+def test_what_next_names_is_there_though_course_never_ran(tree, capsys):
+    shutil.rmtree(tree.root / "work")
+    named = said(tree, capsys, "next").rpartition(": ")[2].partition("#")[0]
+    assert named == f"work/{CHAPTER}/reading.ipynb" and (tree.root / named).is_file()
+
+
 def test_every_step_leads_to_a_place_in_a_notebook():
     for name in {s for path in (*study_time.PATHS, study_time.ALL) for s in study_time.steps(path)}:
         notebook, _, place = study_time.step(name).link.partition("#")
@@ -92,9 +98,9 @@ def test_reset_gives_one_exercise_anew_and_keeps_what_was_written(tree, capsys):
 
 def test_jupyterlab_opens_the_start_page_first_and_then_where_one_goes_on(tree, monkeypatch):
     work = Work(tree)
-    assert lab.address(work) == ""
+    assert lab.address(work) == "/lab/workspaces/course/tree/work/README.md"
     read(tree, "sec-bounds")
-    assert lab.address(work) == f"/lab/tree/work/{CHAPTER}/reading.ipynb?section=sec-intensity"
+    assert lab.address(work) == f"/lab/workspaces/course/tree/work/{CHAPTER}/reading.ipynb?section=sec-intensity"
     called = []
     monkeypatch.setattr(os, "execve", lambda *args: called.append(args))
     monkeypatch.chdir(tree.root)

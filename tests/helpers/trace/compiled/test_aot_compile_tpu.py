@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[4]
 STORED = json.loads((ROOT / "book/results/ch02_compiler.json").read_text(encoding="utf-8"))
 CASES = STORED["cases"]
 GRID = {"X": 4, "Y": 4}
-needs_libtpu = pytest.mark.skipif(not aot_compile_tpu.available(), reason="libtpu is not installed: make lab EXTRA=tpu")
+needs_libtpu = pytest.mark.skipif(not aot_compile_tpu.available(), reason="libtpu is not installed: make env EXTRA=tpu")
 
 
 def made(name):
@@ -44,7 +44,7 @@ def test_importing_and_asking_change_nothing_in_the_environment():
 
 def test_without_libtpu_one_sentence_says_how_to_get_it(monkeypatch):
     monkeypatch.setattr(aot_compile_tpu, "available", lambda: False)
-    with pytest.raises(ModuleNotFoundError, match="make lab EXTRA=tpu") as e:
+    with pytest.raises(ModuleNotFoundError, match="make env EXTRA=tpu") as e:
         aot_compile_tpu.mesh("v5e:4x4", GRID)
     assert jax.__version__ in str(e.value) and "205 MB" in str(e.value) and "proprietary" in str(e.value)
 

@@ -101,7 +101,7 @@ def test_what_is_stored_is_what_the_script_makes():
     script = runpy.run_path(str(ROOT / "book/results/ch07_compiler.py"))
     assert list(script["CASES"]) == list(STORED["cases"]) and "ch07_compiler.py" in STORED["command"]
     if not aot_compile_tpu.available():
-        pytest.skip("libtpu is not installed: make lab EXTRA=tpu")
+        pytest.skip("libtpu is not installed: make env EXTRA=tpu")
     for name, f in script["CASES"].items():
         made = aot_compile_tpu.report(STORED, name, f, per_device=True)
         assert [(c.kind, c.axes, c.wire) for c in made.collectives] == sent(name), name
