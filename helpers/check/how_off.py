@@ -56,6 +56,8 @@ def how_off(
     if ask and (ignored := _ignored(cases, rtol, lambda **args: reduce(getitem, path, ask(*args.values())))):
         return where + ignored
     first = wrong[0]
+    if _all_reordered(wrong, rtol):
+        return where + "these are the right ones, in another order"
     how = (
         _relation(wrong, rtol)
         or factor(first.got, first.expected, bool(where))
@@ -81,6 +83,8 @@ def _first_wrong_entry(cases: Sequence[Case], rtol: float) -> tuple[str, list, l
             or compare.same(wrong.got, wrong.expected, math.inf)
         ):
             return said, path, list(cases)
+        if _all_reordered([c for c in cases if not c.right], rtol):
+            return said, path, list(cases)
         keys = list(wrong.expected) if isinstance(wrong.expected, Mapping) else range(len(wrong.expected))
         key = next(k for k in keys if not compare.alike(wrong.got[k], wrong.expected[k], rtol))
         said += compare.place_of(key, wrong.expected)
@@ -90,6 +94,27 @@ def _first_wrong_entry(cases: Sequence[Case], rtol: float) -> tuple[str, list, l
             with suppress(LookupError, TypeError):  # of another form in that case
                 entries.append(Case(c.args, c.got[key], c.expected[key]))
         cases = [replace(c, right=compare.alike(c.got, c.expected, rtol)) for c in entries]
+
+
+def _all_reordered(wrong: Sequence[Case], rtol: float) -> bool:
+    """Whether it is so in all wrong cases: in one alone it may be chance."""
+    return len(wrong) > 1 and all(_reordered(c, rtol) for c in wrong)
+
+
+def _reordered(case: Case, rtol: float) -> bool:
+    """Whether a list has the right numbers or texts, each as often as it should be, and not where it should be.
+
+    >>> _reordered(Case({}, ["step", "forward"], ["forward", "step"]), 1e-6), _reordered(Case({}, [2, 2], [1, 2]), 1e-6)
+    (True, False)
+    """
+    if not all(isinstance(x, tuple | list) and len(x) > 1 for x in (case.got, case.expected)):
+        return False
+    plain = all(isinstance(x, str) for x in (*case.got, *case.expected))
+    if not plain and not all(_number(x) for x in (*case.got, *case.expected)):
+        return False
+    return compare.alike(sorted(case.got), sorted(case.expected), rtol) and not compare.alike(
+        list(case.got), list(case.expected), rtol
+    )
 
 
 # -- what it does not look at
@@ -168,12 +193,9 @@ def _number(x) -> bool:
 
 def _terms(cases: Sequence[Case]) -> Iterator[tuple[str, list[float]]]:
     """Numbers made of one argument or two, by how one writes them; those that do not differ between the cases tell nothing."""
-    single = [
-        (n, [_size(c.args[n]) for c in cases])
-        for n in cases[0].args
-        if all(_size(c.args.get(n)) is not None for c in cases)
-    ]
-    single = [(n if _number(cases[0].args[n]) else f"len({n})", v) for n, v in single]
+    args = [_opened(c.args) for c in cases]
+    single = [(n, [_size(a[n]) for a in args]) for n in args[0] if all(_size(a.get(n)) is not None for a in args)]
+    single = [(n if _number(args[0][n]) else f"len({n})", v) for n, v in single]
     made = [*single]
     for n, v in single:
         made += [(f"{n} - 1", [x - 1 for x in v]), (f"{n} + 1", [x + 1 for x in v])]
@@ -183,6 +205,19 @@ def _terms(cases: Sequence[Case]) -> Iterator[tuple[str, list[float]]]:
     for (n, v), (m, w) in permutations(single, 2):
         made.append((f"{n}/{m}", [x / y if y else 0 for x, y in zip(v, w)]))
     yield from ((text, value) for text, value in made if len({round(x, 9) for x in value}) > 1)
+
+
+def _opened(args: Mapping) -> dict:
+    """Arguments, and in place of a dict of plain numbers and texts what it holds: a model's D is an argument like others.
+
+    >>> _opened({"t": 4, "model": {"D": 64, "F": 96}, "names": ["a"]})
+    {'t': 4, 'D': 64, 'F': 96, 'names': ['a']}
+    """
+    opened: dict = {}
+    for name, value in args.items():
+        inside = isinstance(value, Mapping) and all(_number(x) or isinstance(x, str) for x in value.values())
+        opened |= {k: v for k, v in value.items() if k not in args} if inside else {name: value}
+    return opened
 
 
 def _size(x) -> float | None:
@@ -207,9 +242,9 @@ def _where(wrong: Sequence[Case], right: Sequence[Case]) -> str | None:
 
 def _among(wrong: Sequence[Case], right: Sequence[Case]) -> str | None:
     """A text that is one of few in all wrong cases, and none of these in the right ones."""
-    for n, v in wrong[0].args.items():
+    for n, v in _opened(wrong[0].args).items():
         off, fine = (
-            {c.args.get(n) if isinstance(c.args.get(n), str) else None for c in cases} for cases in (wrong, right)
+            {x if isinstance(x := _opened(c.args).get(n), str) else None for c in cases} for cases in (wrong, right)
         )
         if isinstance(v, str) and None not in off | fine and not off & fine and len(off) < min(LISTED, len(wrong)):
             return f"{n} is " + " or ".join(map(repr, sorted(off)))
@@ -258,7 +293,7 @@ def _threshold(wrong: Sequence[Case], right: Sequence[Case]) -> str | None:
     if min(len(wrong), len(right)) < FEW:
         return None
     for n, v in wrong[0].args.items():
-        if _size(v) is None or isinstance(v, str):
+        if _size(v) is None or isinstance(v, str | Mapping):
             continue
         off, fine = ([_size(c.args[n]) for c in cases] for cases in (wrong, right))
         size = n if _number(v) else f"len({n})"

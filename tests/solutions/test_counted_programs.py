@@ -23,7 +23,7 @@ JUDGED = """
     ch04-q05 ch04-q06 ch04-q07 ch04-q08 ch04-q09 ch04-q19 ch04-q20 ch05-q12 ch05-q13-program ch05-q23 ch05-q24
     ch06-q06 ch06-q08 ch06-q10 ch06-q11 ch06-q14 ch06-q19 ch06-q20 ch06-q24
     ch07-q05 ch07-q06 ch07-q10 ch07-q12 ch07-q13
-    ch08-q11 ch08-q12 ch08-q13 ch08-q14 ch08-q15
+    ch08-q05 ch08-q07 ch08-q10 ch08-q11 ch08-q12 ch08-q13 ch08-q14 ch08-q15
 """.split()
 """Answers whose program is counted; a new one is added here."""
 
