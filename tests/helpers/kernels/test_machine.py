@@ -42,11 +42,6 @@ def test_poly_does_what_its_formula_says(k, chains):
     assert np.allclose(machine.poly(k, chains)(jnp.full(n, 0.7)), value, rtol=1e-5)
 
 
-def test_poly_has_eight_chains_unless_told():
-    assert machine.poly_work(3, 10) == machine.poly_work(3, 10, 8)
-    assert trace.count(machine.poly(3), jnp.ones(10)).flops == machine.poly_work(3, 10).flops
-
-
 @pytest.mark.parametrize("chains", [8, 1])
 @pytest.mark.sample(quick=1)
 def test_poly_works_in_place_and_stays_finite(chains):

@@ -97,11 +97,6 @@ def test_wrong_requests():
 # Shardings in the notation, on devices.
 
 
-def test_a_mesh_of_costs_and_one_of_devices_name_each_other():
-    grid = sharded_array.Mesh({"X": 4, "Y": 2})
-    assert mesh.costs_mesh(mesh.like(grid)) == grid
-
-
 @pytest.mark.parametrize(
     "text, spec",
     [
@@ -117,17 +112,6 @@ def test_a_mesh_of_costs_and_one_of_devices_name_each_other():
 )
 def test_specs(text, spec):
     assert mesh.spec(text) == spec
-
-
-@pytest.mark.parametrize("text", ["A[I, J]", "A[I_X, J_Y]", "A[I_XY, J]", "A[I_YX, J]", "A[I, J_Y]"])
-def test_an_array_lies_where_the_notation_says(text):
-    xy = mesh.mesh((4, 2), ("X", "Y"))
-    a = mesh.put(np.arange(128.0).reshape(8, 16), xy, text)
-    assert mesh.holds(a) == mesh.holders(text, xy, {"I": 8, "J": 16})
-    number = {d: i for i, d in enumerate(xy.devices.flat)}
-    for shard in a.addressable_shards:
-        (i0, i1), (j0, j1) = mesh.holds(a)[number[shard.device]]
-        assert np.array_equal(shard.data, np.asarray(a)[i0:i1, j0:j1])
 
 
 def test_sharded_programs_see_their_blocks_and_stack_their_summands():

@@ -7,7 +7,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from helpers.costs.attention.flops_and_bytes import Attention, flash as flash_costs
 from helpers.costs.training.pipeline_schedules import one_f_one_b
 from helpers.kernels import mesh as meshes, operands
 from helpers.kernels.attention import (
@@ -20,7 +19,7 @@ from helpers.kernels.attention import (
     softmax,
     tree_attention,
 )
-from helpers.kernels.attention.masks import CAUSAL, FULL, Mask, padding, plan
+from helpers.kernels.attention.masks import CAUSAL, FULL, Mask, plan
 from helpers.kernels.inference import paged_kv_cache, speculative_decoding
 from helpers.kernels.sharding import collectives
 from helpers.kernels.training import mlp_training_step, pipeline_parallel
@@ -229,15 +228,6 @@ def test_weights_of_eight_bits_meet_numbers_with_fractions():
     w = quantisation.quantise(jnp.eye(3), 0)
     says("x holds int32", quantisation.matmul, jnp.arange(3), w)
     says("w holds int32", quantisation.quantise, jnp.eye(3, dtype=jnp.int32), 0)
-
-
-def test_predictions_refuse_the_same():
-    says("blocks of Flash have 1 or more queries and keys", flash_costs, Attention(128), 0)
-    says("flash: b is 0 or more, not -1", flash_costs, Attention(128), -1)
-
-
-def test_padding_takes_a_list():
-    assert padding([1, 0], 2).tolist() == [[[True, False]], [[False, False]]]
 
 
 def test_what_is_traced_is_known_by_its_shape():

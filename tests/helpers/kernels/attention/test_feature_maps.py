@@ -122,13 +122,3 @@ def test_hedgehog_learns(softmax):
     np.testing.assert_allclose(said, now, rtol=1e-4)
     assert entropy.mean() < now <= losses[-1] + 1e-3
     assert not np.allclose(W, start, atol=0.1)
-
-
-def test_a_trained_map_in_linear_attention():
-    """Its weights times the values are what `linear` makes of the same features."""
-    q, k = draw(0)
-    phi = partial(linear_attention.hedgehog, hedgehog(True)[0], softmax=True)
-    v = np.random.default_rng(9).standard_normal((SEQUENCES, T, H), np.float32)
-    out = jax.jit(lambda *x: linear_attention.chunked(*(a[:, :, None] for a in x), phi, chunk=8)[0])(q, k, v)
-    want = np.asarray(measured(0)[3]["hedgehog"][0], float) @ np.asarray(v, float)
-    np.testing.assert_allclose(out[:, :, 0], want, rtol=1e-4, atol=1e-5)

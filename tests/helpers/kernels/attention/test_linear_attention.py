@@ -154,23 +154,6 @@ def test_the_state_does_not_grow_and_neither_does_a_step():
         assert trace.saved(lambda *x: go(*x)[0].sum(), q, k, k).bytes < 4 * T * 10 * N * (H + 1)
 
 
-def test_flops():
-    """T²(F + H + 1) products with all weights; T·(C(F + H + 1) + 2F(H + 1)) in chunks of C, with the group's U made once."""
-    T, C, F = 32, 8, H
-    q = jax.ShapeDtypeStruct((1, T, 1, H), jnp.float32)
-    count = lambda f: trace.count(f, q, q, q).matmul_flops  # noqa: E731
-    assert count(lambda *x: linear_attention.parallel(*x, linear_attention.elu)) == 2 * T * T * (F + H + 1)
-    state = 2 * T * 2 * F * (H + 1)  # into U and out of it
-    once = 2 * T * C * (F + H + 1) + state
-    assert count(lambda *x: linear_attention.recurrent(*x, linear_attention.elu)[0]) == state
-    assert count(lambda *x: linear_attention.chunked(*x, linear_attention.elu, C)[0]) == once
-    a, c = (jax.ShapeDtypeStruct((1, T, n), jnp.float32) for n in (F, H + 1))
-    y = trace.count(lambda *x: linear_attention.causal_product(*x, C), a, a, c).matmul_flops
-    both = jax.grad(lambda *x: linear_attention.causal_product(*x, C).sum(), (0, 1, 2))
-    # The gradients alone: the same three times.
-    assert y == once and trace.count(both, a, a, c).matmul_flops == 4 * once - y
-
-
 def test_what_does_not_fit_is_refused():
     q, k, v = (np.zeros((B, T, n, H), np.float32) for n in (N, K, K))
     with pytest.raises(ValueError, match="an empty sequence"):

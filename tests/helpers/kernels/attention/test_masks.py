@@ -102,12 +102,6 @@ def test_nothing_leaks_from_before_every_window(f):
     assert all(np.isfinite(x).all() for x in jax.jit(reference.pulled(lambda *x: f(*x, rule)))(q, *spoilt, do))
 
 
-def test_no_mask_looks_at_everything():
-    """What somebody sees is read: NaN there is the reader's to know."""
-    q, k, v, _ = reference.draw(1, 2, 3, 1, 1, 4)
-    assert np.isnan(jax.jit(dense_attention.attention, static_argnums=3)(q, k.at[0, 0].set(jnp.nan), v, FULL)).all()
-
-
 BAD = [
     (dict(S=0), {}, "an empty sequence: attention needs a query and a key, not T = 3 and S = 0"),
     (dict(T=0), {}, "an empty sequence"),

@@ -7,7 +7,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from helpers import trace
 from helpers.kernels import mesh as meshes
 from helpers.kernels.attention import tree_attention
 from tests.helpers.kernels.attention import reference
@@ -68,22 +67,6 @@ def test_in_bfloat16():
     got = run(5, "doubling")(*args, LENGTHS)
     assert got.dtype == jnp.bfloat16
     np.testing.assert_allclose(got.astype(np.float32), dense(*args, LENGTHS, args[0])[0], rtol=2**-8, atol=1e-6)
-
-
-@pytest.mark.parametrize("n", [3, 8, 2, 6])
-@pytest.mark.sample(quick=2)
-def test_rounds(n):
-    """⌈log2 N⌉ against N - 1, each of H + 2 numbers a head, however long the text is."""
-    state, up = 4 * B * N * (H + 2), int(np.ceil(np.log2(n)))  # bytes of a part: float32
-    for places in (16, 4096):
-        args = [jax.ShapeDtypeStruct((B, *s, H), jnp.bfloat16) for s in ((N,), (places, K), (places, K))]
-        sent = {way: trace.sent(run(n, way), *args) for way in WAYS}
-        assert sent["chain"].kinds == {"Permute": n - 1}
-        assert sent["doubling"].kinds == {"Permute": up}
-        pair = 1 if n in (2, 4, 8) else 2
-        assert {c.bytes for c in sent["chain"]} == {state}
-        assert {c.bytes for c in sent["doubling"]} == {pair * state}
-    assert up == tree_attention.rounds(n)
 
 
 def test_what_does_not_fit_is_refused():

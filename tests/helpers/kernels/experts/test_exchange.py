@@ -77,15 +77,6 @@ def test_as_many_rows_arrive_as_the_routing_counts(drawn):
     assert (rows == counts).all()
 
 
-def test_rows_of_a_device_have_the_mean_of_the_distribution(drawn):
-    rows, _ = drawn
-    p = {n: comb(2, n) * comb(E - 2, K - n) / comb(E, K) for n in range(K + 1)}  # of one token, with two experts here
-    mean, variance = (N * moment for moment in moments(p))
-    assert mean == pytest.approx(N * K / N)
-    assert all(near(rows[:, device], mean, variance) for device in range(N))
-    assert not near(rows[:, 0], 1.1 * mean, variance)
-
-
 def test_the_fullest_device_is_as_full_as_the_exact_distribution_says(drawn):
     fullest = drawn[0].max(1)
     exact = fullest_distribution(N, E, K, N)
@@ -122,17 +113,6 @@ def test_products_cost_what_the_rows_of_a_device_do():
 # Chunks.
 
 
-def chained(queues, work, ep, pieces):
-    """`exchanged` with each chunk held back until the results of the one before it are home."""
-    done = []
-    for piece in jnp.split(queues, pieces, axis=1):
-        if done:
-            piece, _ = lax.optimization_barrier((piece, done[-1]))
-        there = lax.all_to_all(piece, ep, split_axis=0, concat_axis=1, tiled=True)
-        done.append(lax.all_to_all(work(there), ep, split_axis=1, concat_axis=0, tiled=True))
-    return jnp.concatenate(done, axis=1)
-
-
 def waits(pieces: int) -> list[tuple[int, int]]:
     """(AllToAlls, products of experts) that each AllToAll of a layer needs, directly or by way of other equations."""
     p = jax.tree.map(lambda a: a[0], random_params(C, 0)["layers"][0])
@@ -156,8 +136,3 @@ def waits(pieces: int) -> list[tuple[int, int]]:
 def test_a_chunk_is_sent_without_the_products_of_the_chunk_before_it(pieces):
     """Out: no other AllToAll and no product of an expert. Back: the chunk's own AllToAll and its own three products."""
     assert waits(pieces) == [(0, 0), (1, 3)] * pieces
-
-
-def test_chunks_in_a_chain_are_seen(monkeypatch):
-    monkeypatch.setattr(two_meshes, "exchanged", chained)
-    assert waits(2) == [(0, 0), (1, 3), (2, 3), (3, 6)]

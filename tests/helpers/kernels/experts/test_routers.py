@@ -52,23 +52,6 @@ def test_a_router_equals_a_loop_over_tokens(r):
         assert np.allclose(weight[t], w, rtol=1e-5)
 
 
-def test_all_pairs_of_six_experts_are_chosen_by_the_logits_that_put_them_first():
-    pairs = list(combinations(range(6), 2))
-    logits = np.array([[3.0 * (e == a) + 2.0 * (e == b) for e in range(6)] for a, b in pairs], np.float32)
-    expert, weight = routers.choose(logits, Router(2))
-    assert [tuple(x) for x in expert.tolist()] == pairs
-    assert np.allclose(weight, [[np.e / (1 + np.e), 1 / (1 + np.e)]] * 15)
-
-
-def test_softmax_of_the_chosen_is_that_of_all_cut_and_divided():
-    logits = np.random.default_rng(0).standard_normal((100, 24)).astype("float32") * 3
-    one, other = (
-        routers.choose(logits, Router(4, scores, divided))
-        for scores, divided in (("softmax", True), ("softmax of the chosen", False))
-    )
-    assert (one[0] == other[0]).all() and np.abs(one[1] - other[1]).max() < 1e-6
-
-
 def test_a_bias_changes_the_choice_and_no_weight():
     logits = np.random.default_rng(1).standard_normal((50, 16)).astype("float32")
     r = Router(4, "sigmoid", divided=False)

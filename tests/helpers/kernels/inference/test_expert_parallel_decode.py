@@ -72,14 +72,6 @@ def test_what_spread_experts_send(Y, Z):
         ]
 
 
-def test_each_device_holds_its_share_of_the_experts():
-    """E/|Z| experts of width F/|Y|, each number on one device of |Y|·|Z|: what a step loads."""
-    p, mesh = weights(), meshes.mesh((2, 4), ("Y", "Z"))
-    laid = [meshes.put(a, mesh, how) for a, how in zip(sharded_mlp.arrays(p), sharded_mlp.weights(EXPERTS))]
-    assert [a.addressable_shards[0].data.shape for a in laid[1:]] == [(2, 16, 3), (2, 16, 3), (2, 3, 16)]
-    assert 8 * sum(a.addressable_shards[0].data.nbytes for a in laid[1:]) == 4 * 3 * 8 * 16 * 6
-
-
 def test_spread_experts_refuse_what_does_not_fit():
     mesh, arrays = meshes.mesh((2, 4), ("Y", "Z")), sharded_mlp.arrays(weights())
     make = sharded_mlp.program

@@ -114,19 +114,6 @@ def test_a_prompt_that_fills_its_pages_is_known_but_for_the_last():
     assert (first.hit, second.hit) == (0, 4) and first.tokens == second.tokens
 
 
-def test_the_last_one_gives_way_and_comes_back():
-    """Pages of two tokens, three in all. In step 1 both requests want a second page, and the first one came first."""
-    load = [Request("a", (1, 2), 4), Request("b", (3, 4), 3)]
-    for policy, again, moved in (("recompute", 2, 0), ("swap", 0, 1)):
-        server = start(Tokens(2, 8, 4, 2, 3), policy)
-        assert fits(server, [(request, 1) for request in load])
-        log = run(server)
-        assert [s.running for s in log.steps] == [("a", "b"), ("a",), ("a",), ("a",), ("b",), ("b",)]
-        assert [s.preempted for s in log.steps] == [(), ("b",), (), (), (), ()]
-        assert [s.tokens for s in log.steps] == [4, 1, 1, 1, 1 + again, 1]
-        assert (log.recomputed, log.swapped_out, log.swapped_in) == (again, moved, moved)
-
-
 @pytest.mark.parametrize("policy", POLICIES)
 def test_the_schedule_by_numbers_alone(policy):
     """`costs.inference.engine_simulation.paged_schedule` counts pages and knows no table; it tells the same story, step by step."""

@@ -93,17 +93,6 @@ def test_a_thousand_requests_leave_what_the_flat_model_leaves(capacity, block):
     assert refused or capacity > 5
 
 
-def test_dogs_and_cats():
-    tree = PrefixTree(capacity=10)
-    assert tree.match("I like dogs".split()) == []
-    tree.insert("I like dogs".split(), "abc")
-    path = tree.match("I like cats".split())
-    assert [node.value for node in path] == ["a", "b"]
-    path, _ = tree.insert("I like cats".split(), "xyz")
-    assert [node.value for node in path] == ["a", "b", "z"]
-    assert len(tree) == 4
-
-
 def test_only_whole_blocks_are_kept():
     tree = PrefixTree(capacity=10, block=4)
     tree.insert(range(11), "ab")
@@ -117,8 +106,3 @@ def test_what_nobody_holds_cannot_be_released():
     tree = PrefixTree(capacity=2)
     with pytest.raises(ValueError, match="nobody holds"):
         tree.release(tree.insert("ab", "12")[0])
-
-
-def test_sizes_that_make_no_tree():
-    with pytest.raises(ValueError, match="block is a whole number of 1 or more"):
-        PrefixTree(3, block=0)

@@ -89,14 +89,6 @@ def sent(way, grid, S=PLACES, whole=sharded_decode_step.decode):
     return trace.sent(whole(way, BIG, meshes.mesh(*grid)), *abstract_step(BIG, ROWS, S))
 
 
-def test_what_a_cut_sequence_sends_does_not_grow_with_it():
-    """1,024 places or 16,384; the exchanged (m, l, o) are H + 2 float32 for each of B·N/|Y| heads."""
-    way, grid = WAYS["sequence"]
-    short, long = sent(way, grid), sent(way, grid, 16 * PLACES)
-    assert tuple(short) == tuple(long)
-    assert short[1].bytes == 4 * ROWS * BIG.N / 2 * (BIG.H + 2)
-
-
 def test_fsdp_sends_the_weights_and_tensor_parallelism_the_activations():
     """Bytes V of a step, an AllReduce twice: the layer's weights against 8·B·D; the ratio is that of one to other."""
     volume = lambda s: sum((2 if c.kind == "AllReduce" else 1) * c.bytes for c in s)  # noqa: E731

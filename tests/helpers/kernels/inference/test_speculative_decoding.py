@@ -44,10 +44,6 @@ def test_what_is_drawn_has_the_targets_law():
     assert abs((kept == 2).mean() - first * second) < 4 * (0.42 * 0.58 / DRAWS) ** 0.5
 
 
-def test_a_token_that_the_law_never_draws():
-    assert chance([50, 49, 1], [0.5, 0.5, 0.0]) == 0
-
-
 # ---- the loops, on a small decoder. Its greedy text is found with no cache and no guesses.
 
 C = FAMILIES["one layer"]

@@ -5,7 +5,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
-from jax import lax
 
 from helpers import trace
 from helpers.costs.sharding.matmul_plans import plans
@@ -188,8 +187,3 @@ def test_a_plan_for_another_mesh():
     plan = plans("A[I, J_X]", "B[J_X, K]", "C[I, K]", dict(I=8, J=8, K=8), Mesh({"X": 2}))[0]
     with pytest.raises(ValueError, match=r"the plan is for a Mesh\(X=2\), and these devices are Mesh\(X=4, Y=2\)"):
         mm.program(plan, MESH)
-
-
-def test_summands_over_two_axes():
-    f = meshes.sharded(lambda a: lax.psum(a, XY), MESH, ["A[I, J] {U_XY}"], "A[I, J]")
-    assert f(np.ones((8, 4, 4), np.float32)).tolist() == np.full((4, 4), 8.0).tolist()

@@ -89,19 +89,6 @@ def traced(c, grid, axes, B=8, T=16):
     )
 
 
-def sent_by(c, grid, axes):
-    """({(kind, axes): bytes V of all runs}) of the forward pass, and of a whole step."""
-    return [totals(s, meshes.mesh(*grid)) for s in traced(c, grid, axes)]
-
-
-def totals(sent, mesh):
-    out = {}
-    for x in sent:
-        assert x.dtype == "bf16"
-        out[x.kind, "".join(x.axes)] = out.get((x.kind, "".join(x.axes)), 0) + x.times * x.V(meshes.costs_mesh(mesh))
-    return out
-
-
 def bytes_of(c, B=8, T=16):
     """Bytes of all weights of the layers, of those outside, of the norms inside, and of one activation."""
     D, N, K, H, F, V, L = c.D, c.N, c.K, c.H, c.F, c.V, c.L
@@ -198,8 +185,3 @@ def test_what_does_not_fit_is_refused(c, grid, axes, said):
 def test_what_does_not_fit_is_refused_at_the_start(c, axes, said):
     with pytest.raises(ValueError, match=said):
         transformer_over_mesh.start(c, meshes.mesh((4,), ("X",)), axes, random_params(c))
-
-
-def test_an_axis_has_one_task():
-    with pytest.raises(ValueError, match="axis of its own"):
-        Axes(data="X", fsdp="X")

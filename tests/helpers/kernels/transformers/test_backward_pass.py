@@ -5,9 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from helpers import trace
-from helpers.costs.transformers.config import Config
-from helpers.costs.transformers.parameters_and_flops import flops
-from helpers.kernels.transformers import backward_pass as hand, decoder as kernels
+from helpers.kernels.transformers import backward_pass as hand
 
 
 def draw(*shapes, seed=0):
@@ -30,12 +28,3 @@ def test_a_product():
 def test_a_softmax():
     x, dy = draw((2, 7, 12), (2, 7, 12))
     close(hand.softmax_backward(dy, jax.nn.softmax(x)), jax.vjp(jax.nn.softmax, x)[1](dy)[0])
-
-
-def test_six_flops_for_each_parameter_and_token():
-    """Three products of 2NPM each, where the embedding and attention are small: 6ND."""
-    c = Config(D=64, L=2, N=4, K=4, H=16, F=256, V=8)
-    params = jax.eval_shape(lambda k: kernels.init(c, k), jax.random.key(0))
-    matrices = sum(a.size for a in jax.tree.leaves(params)) - c.V * c.D - (2 * c.L + 1) * c.D
-    step = trace.count(jax.grad(lambda p, t: kernels.loss(p, t, c)), params, jax.ShapeDtypeStruct((1, 3), jnp.int32))
-    assert step.matmul_flops == 6 * matrices * 2 + 3 * flops(c, 1, 2).attention

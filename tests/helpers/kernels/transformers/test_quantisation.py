@@ -55,11 +55,6 @@ def test_scales_may_wait_until_after_the_sum(kind):
     assert quantisation.size(made) == w.size * quantisation.KINDS[kind][2] / 8 + 6 * 4
 
 
-def test_no_such_format():
-    with pytest.raises(ValueError, match="'int5' is no format: there are int8, int4, fp8"):
-        quantisation.quantise(jnp.ones((2, 2)), 0, "int5")
-
-
 @pytest.mark.parametrize("name", ["llama", "deepseek-v3"])
 def test_every_scale_belongs_to_what_a_product_leaves(name):
     """A scale has 1 along the axes that are summed over: einsum of q, then scale, is einsum of the matrix."""
