@@ -14,7 +14,7 @@ import nbformat
 from autograder.engine.bundle import bundle
 from autograder.engine.sandbox import Limits, available
 from autograder.grading.class_summary import Result, table
-from autograder.grading.validate import not_begun, standings
+from autograder.grading.nbgrader_internals import not_begun, standings
 from autograder.making.exercises import meta
 from helpers.check.progress import Standing, total
 

@@ -18,11 +18,10 @@ c = get_config()  # noqa: F821  (traitlets defines it)
 # --- what every process needs -------------------------------------------------------------------------------------
 if str(HOME) not in sys.path:
     sys.path.insert(0, str(HOME))  # this course's own steps, below
-from autograder.grading import nbgrader_steps as ours  # noqa: E402  (the path has to be set first)
-from autograder.grading.validate import score_first  # noqa: E402
+from autograder.grading import nbgrader_internals, nbgrader_steps as ours  # noqa: E402  (the path has to be set first)
 
-score_first()
-ours.grade_one_way()
+nbgrader_internals.score_first()
+nbgrader_internals.grade_one_way()
 
 
 def first(variable: str, folder: Path) -> None:

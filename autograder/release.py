@@ -17,7 +17,7 @@ from pathlib import Path
 
 import nbformat
 
-from autograder.engine import answer_process, sandbox
+from autograder.engine import jax_internals, sandbox
 from autograder.making.exercises import source_notebook
 from autograder.making.links import Links
 from autograder.making.start_page import start_page
@@ -158,7 +158,7 @@ def compile_quickly() -> None:
         os.environ.get("XLA_FLAGS", ""),
     )
     os.environ["XLA_FLAGS"] = " ".join(flags).strip()
-    answer_process.share_context()
+    jax_internals.share_context()
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -11,6 +11,7 @@
     wire, wire_types                messages between processes that do not trust each other
     answer_proxy, exported_program  a learner's function in the checker, and the program that it exports
     program_reader, plain_program   reads that program in a process of its own, and hands it on as plain data
+    jax_internals                   what is taken from JAX beyond its public interface
     program_data                    what that is;  numpy_devices runs it, traceable_program traces it
 
 Modules of this package import each other relatively and the rest of `autograder` never: sandboxes see no more of the

@@ -7,7 +7,6 @@ Replies carry values, texts and programs, never a verdict, and the number of the
 import ast
 import builtins
 import contextlib
-import functools
 import gc
 import inspect
 import io
@@ -17,7 +16,6 @@ import re
 import signal
 import time
 import traceback
-from collections.abc import Callable
 
 from . import wire
 
@@ -64,18 +62,6 @@ def save_time() -> None:
 
     gc.set_threshold(50_000, 20, 100)
     jax.config.update("jax_disable_most_optimizations", True)  # arrays are small: compiling them well takes longest
-
-
-def share_context() -> Callable:
-    """Have one context for all programs, where JAX makes two for each; it grows, so it is for one submission.
-
-    What is given back makes the next one; a process that is forked has that of its parent.
-    """
-    from jax._src.interpreters import mlir
-
-    mlir.make_ir_context = functools.cache(mlir.make_ir_context)
-    mlir.make_ir_context()
-    return mlir.make_ir_context.cache_clear
 
 
 class Session:

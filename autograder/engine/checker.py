@@ -18,8 +18,8 @@ import time
 import warnings
 from collections.abc import Callable
 
-from . import wire
-from .answer_process import Bounded, carried_out, compiled, executed, save_time, share_context
+from . import jax_internals, wire
+from .answer_process import Bounded, carried_out, compiled, executed, save_time
 from .answer_proxy import Link
 from .cell_names import free_names
 from .exported_program import Readers
@@ -65,7 +65,7 @@ def main(settings: dict, sock: socket.socket) -> None:
     gc.freeze()
     warnings.simplefilter("ignore")  # whatever a check writes on stderr costs its points
     wire.receive(control)  # it is ready
-    server = Server(settings["limits"], sock, Readers(control), share_context())
+    server = Server(settings["limits"], sock, Readers(control), jax_internals.share_context())
     wire.send(sock, {"ready": True})
     while True:
         try:
@@ -86,16 +86,8 @@ def keep_compiled(folder: str) -> None:
     and one outside it: devices wait for each other until XLA ends the process (JAX 0.10.2, 0.12.0).
     """
     import jax
-    from jax._src import compilation_cache  # JAX has no setting for it
 
-    put = compilation_cache.put_executable_and_time
-
-    def put_if_alone(key, name, executable, *rest):
-        here = getattr(executable, "local_devices", list)()  # none: compiled for a machine that is not here
-        if len(here) == 1:
-            put(key, name, executable, *rest)
-
-    compilation_cache.put_executable_and_time = put_if_alone
+    jax_internals.keep_programs_of_one_device()
     for name, value in (
         ("jax_compilation_cache_dir", folder),
         ("jax_persistent_cache_min_compile_time_secs", 0),

@@ -14,13 +14,13 @@ from collections.abc import Callable, Iterator
 import jax
 import jax.export
 import numpy as np
-from jax._src.export._export import _module_to_bytecode  # no public way to write a module as `jax.export` does
 from jax.extend.mlir import ir
 from jax.interpreters.mlir import make_ir_context
 
 from helpers.check.traced_program import said_by, waits
 
 from . import one_function_rule, plain_program, wire
+from .jax_internals import module_bytes
 from .program_data import Unsupported, functions, typed
 
 BYTECODE = b"ML\xefR"  # how it begins; texts are nested as deep as one likes, and the parser follows
@@ -99,7 +99,7 @@ class Reader:
             return around[0].mlir_module(serialized=False)
 
         _read(whole, deserialized, begins=b"")
-        exported = dataclasses.replace(around[0], mlir_module_serialized=_module_to_bytecode(module))
+        exported = dataclasses.replace(around[0], mlir_module_serialized=module_bytes(module))
         try:
             return {"held": _run(exported, arrays, **asked)}
         except Exception as e:  # its text holds names that the sender chose

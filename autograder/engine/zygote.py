@@ -21,7 +21,7 @@ import time
 import traceback
 from collections.abc import Callable
 
-from . import answer_process, linux_isolation, wire
+from . import answer_process, jax_internals, linux_isolation, wire
 
 LOOK = 0.2  # seconds between two looks at a folder that has no limit of its own
 
@@ -35,7 +35,7 @@ def main(settings: dict, sock: socket.socket, shown: dict[str, str]) -> None:
     sys.path[:] = filter(os.path.isabs, sys.path)  # an editable install's hook is no folder, and answers could make one
     sys.meta_path.insert(0, Shown(shown))
     warm([*shown, "matplotlib.pyplot"])  # which looks for fonts: half a second that nobody who draws has to pay again
-    answer_process.share_context()
+    jax_internals.share_context()
     serve(settings, sock, answer_process.serve)
 
 
@@ -117,15 +117,13 @@ def warm(modules: list[str]) -> None:
 
 def check_forkable() -> None:
     """A process with a second thread, or with JAX started, must not be forked."""
-    from jax._src import xla_bridge
-
     for _ in range(100):  # matplotlib's watch over a slow search for fonts is on its way out
         if len(os.listdir("/proc/self/task")) == 1:
             break
         time.sleep(0.02)
     if (threads := len(os.listdir("/proc/self/task"))) != 1:
         raise RuntimeError(f"the warm interpreter has {threads} threads, so it cannot be forked")
-    if xla_bridge.backends_are_initialized():
+    if jax_internals.backend_has_started():
         raise RuntimeError("JAX has started while it was imported, so it cannot be forked")
 
 

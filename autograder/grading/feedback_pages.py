@@ -23,7 +23,7 @@ from autograder.places import FULL, SourceError, is_full
 
 from . import jobs, nbgrader_steps as ours
 from .class_summary import named, plain
-from .nbgrader_autograde import faster
+from .nbgrader_internals import faster
 from .one_submission import digest
 from .whole_files import digest_of
 

@@ -22,7 +22,7 @@ from autograder import course
 from autograder.places import FULL, NOTEBOOK, SourceError, is_full
 
 from . import extensions
-from .nbgrader_autograde import Shared, faster, replay
+from .nbgrader_internals import Shared, faster, replay
 from .one_submission import digest
 from .whole_files import digest_of
 

@@ -11,31 +11,11 @@ from jinja2 import pass_context
 from nbconvert.filters import Highlight2HTML, strip_ansi
 from nbconvert.filters.markdown_mistune import markdown2html_mistune
 from nbconvert.preprocessors.sanitize import SanitizeHTML
-from nbgrader.converters import Autograde
-from nbgrader.converters.base import NbGraderException
 from nbgrader.coursedir import CourseDirectory
 from nbgrader.preprocessors import ClearHiddenTests, NbGraderPreprocessor
 from nbgrader.utils import is_grade, is_solution
 
 from . import pictures
-
-ONE_WAY = "Submissions are graded by `make grade`, in the course's folder: it runs answers behind walls, and checks apart from them."
-
-
-def grade_one_way() -> None:
-    """`nbgrader autograde` and the Formgrader's button name the command that grades, and stop before anything is removed."""
-    if getattr(Autograde.start, "ours", False):
-        return
-    stock = Autograde.start
-
-    def start(self):
-        if type(self) is Autograde:  # and not ours, which writes what is graded
-            self.log.error(ONE_WAY)
-            raise NbGraderException(ONE_WAY)
-        stock(self)
-
-    start.ours = True
-    Autograde.start = start
 
 
 class HideTests(ClearHiddenTests):

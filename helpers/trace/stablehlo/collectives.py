@@ -18,9 +18,9 @@ from operator import itemgetter
 from typing import NamedTuple
 
 import numpy as np
-from jax._src.interpreters.mlir import make_ir_context  # there is no public way to a context that knows JAX's dialects
 from jax.extend.mlir import ir
 from jax.extend.mlir.dialects import stablehlo
+from jax.interpreters.mlir import make_ir_context
 
 from helpers.costs.sharding.collectives import Collective
 from helpers.trace.jaxpr.collectives import BRANCHES, UNKNOWN_TRIPS, DeviceProgram, Record, Sent, hops, moving, within

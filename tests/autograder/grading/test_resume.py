@@ -10,7 +10,7 @@ from nbgrader import nbgraderformat as validation
 
 from autograder import course, grade
 from autograder.engine.host import Host
-from autograder.grading import gradebook_writer, nbgrader_steps, one_submission, records
+from autograder.grading import gradebook_writer, nbgrader_internals, one_submission, records
 from tests.autograder import classes
 from tests.autograder.classes import RIGHT, SECOND, TOPIC, WRONG, checks_run, hand_in
 
@@ -200,7 +200,7 @@ def test_walls_are_wanted(graded, monkeypatch):
     before = graded.notebook("autograded", "ada").read_bytes()
     result = course.api(graded.config()).autograde(TOPIC, "ada", force=True)  # as the Formgrader's button does
     assert not result["success"]
-    assert result["log"].strip() == f"[ERROR] {nbgrader_steps.ONE_WAY}"
+    assert result["log"].strip() == f"[ERROR] {nbgrader_internals.ONE_WAY}"
     assert graded.notebook("autograded", "ada").read_bytes() == before
     monkeypatch.setenv("COURSE_SANDBOX", "off")
     assert not graded.assignment().isolated
