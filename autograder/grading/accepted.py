@@ -1,10 +1,12 @@
 """Points for all who were told the same: `autograder/accepted.csv`, with the columns exercise, told, points, read at each grading.
 
-Where a check was too strict, or a mistake is worth some points, a row gives whoever was told these words so many points of that check,
-as a person would in the Formgrader: a score that a person gave before stays, and so do these when their row goes.
+Where a check was too strict, or a mistake is worth some points, a row gives whoever was told these words so many points of that check.
+Of an answer in words it is a rubric's item: whoever's comment, by a person, has these words gets the points, those of all items together.
+A score that a person gave stays; what a row gave changes with the row, and goes with it.
 """
 
 import csv
+import json
 from collections import defaultdict
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +15,8 @@ from autograder.making.in_process_grading import exercise_of
 from autograder.places import NOTEBOOK, SourceError
 
 from .class_summary import complaints, named, number_of, plain
+from .gradebook_writer import Grade
+from .whole_files import replace
 
 NAME = "accepted.csv"
 COLUMNS = ("exercise", "told", "points")
@@ -20,7 +24,7 @@ COLUMNS = ("exercise", "told", "points")
 
 @dataclass(frozen=True)
 class Accepted:
-    """So many points of a check of this exercise for those whom it told these words, or more of them."""
+    """So many points in this exercise for those whom a check, or a person's comment, told these words, or more of them."""
 
     exercise: str
     told: str
@@ -55,27 +59,47 @@ def give(run) -> list[str]:
 
     run  a grading whose verdicts are in the gradebook
     """
-    rows, to = read(run.what.root), defaultdict(list)
-    if not rows:
+    topic, note = run.what.topic, run.what.root / ".grading" / f"accepted-{run.what.topic}.json"
+    rows, before = read(run.what.root), json.loads(note.read_text(encoding="utf-8")) if note.is_file() else {}
+    if not rows and not before:
         return []
-    topic = run.what.topic
+    given, to, gone, comments = defaultdict(dict), defaultdict(list), defaultdict(list), run.writer.comments()
     with run.what.gradebook() as gradebook:
         for student, cells in run.writer.grades().items():
             record = run.known.load(student)
             for cell, grade in cells.items() if record else ():
-                row = _first(rows, cell, complaints(record.outputs.get(cell, [])))
-                points = min(row.points, grade.most) if row else 0.0
-                if row and grade.manual is None and (grade.auto or 0.0) < points:
-                    gradebook.find_grade(cell, NOTEBOOK, topic, student).manual_score = points
-                    to[row].append(student)
+                was = before.get(student, {}).get(cell)
+                if grade.manual is not None and grade.manual != was:
+                    continue  # a person's
+                in_words = cell not in run.decides.assignment.checks
+                told = [comments[student, cell]] if in_words else complaints(record.outputs.get(cell, []))
+                found = _found(rows, cell, told, in_words, grade)
+                points = min(sum(row.points for row in found), grade.most)
+                if in_words and was is not None and grade.waits:  # the work has changed since: a person looks once more
+                    given[student][cell] = was
+                elif found:
+                    given[student][cell] = points
+                    if points != grade.manual or grade.waits:
+                        _write(gradebook.find_grade(cell, NOTEBOOK, topic, student), points, False)
+                        for row in found:
+                            to[row].append(student)
+                elif was is not None:
+                    _write(gradebook.find_grade(cell, NOTEBOOK, topic, student), None, in_words)
+                    gone[number_of(exercise_of(cell))].append(student)
         gradebook.db.commit()
-    return [
+    replace(note, json.dumps(given))
+    said = [
         f'accepted: {row.points:g} points in {row.exercise} for "{plain(row.told, 60)}" ({named(who)}).'
         for row, who in to.items()
     ]
+    return said + [f"not accepted any more, in {exercise}: {named(who)}." for exercise, who in gone.items()]
 
 
-def _first(rows: list[Accepted], cell: str, told: list[str]) -> Accepted | None:
-    """The first row that a check's words are about."""
-    here = [row for row in rows if row.exercise == number_of(exercise_of(cell))]
-    return next((row for row in here if any(row.told in line for line in told)), None)
+def _found(rows: list[Accepted], cell: str, told: list[str], in_words: bool, grade: Grade) -> list[Accepted]:
+    """The rows that what was told is about: all items of a rubric, or the first, if a check gave less."""
+    found = [r for r in rows if r.exercise == number_of(exercise_of(cell)) and any(r.told in line for line in told)]
+    return found if in_words else [r for r in found[:1] if (grade.auto or 0.0) < min(r.points, grade.most)]
+
+
+def _write(grade, points: float | None, waits: bool) -> None:
+    grade.manual_score, grade.needs_manual_grade = points, waits

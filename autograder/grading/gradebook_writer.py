@@ -171,6 +171,12 @@ class Writer:
                 found[student].append(tuple(map(str, rest)))
         return {student: digest(repr(sorted(map(repr, parts)))) for student, parts in found.items()}
 
+    def comments(self) -> dict[tuple[str, str], str]:
+        """Student and cell -> what a person wrote of the answer; "" of all others."""
+        with self.gradebook() as gradebook:
+            rows = self._by_cell(gradebook, api.Comment, api.BaseCell, api.Comment.manual_comment)
+            return defaultdict(str, {(student, cell): text or "" for student, cell, text in rows})
+
     def penalties(self) -> dict[str, float]:
         """Student -> points that lateness costs."""
         found = {student: late for student, late, _ in self._lateness()}

@@ -1,8 +1,11 @@
-"""Points for all who were told the same: given once, named, and never in the place of a person's."""
+"""Points for all who were told the same, by a check or by a person: named, as the row says now, never in the place of a person's."""
 
 import pytest
 
 from autograder.grading import accepted
+from autograder.grading.class_summary import number_of
+from autograder.grading.gradebook_writer import Writer
+from autograder.making.in_process_grading import exercise_of
 from autograder.places import SourceError
 from tests.autograder import classes
 from tests.autograder.classes import TOPIC
@@ -28,6 +31,39 @@ def test_whoever_was_told_so_has_the_points(graded):
         book.find_grade("ch01-q01-check", "exercises", TOPIC, "bob").manual_score = 0.5
         book.db.commit()
     assert regrade(graded)[0]["bob"] == POINTS["bob"] + 0.5
+
+
+def test_points_change_and_go_with_their_row(graded):
+    write(graded, "1.1,its inverse,1.5")
+    regrade(graded)
+    write(graded, "1.1,its inverse,1")
+    points, said = regrade(graded)
+    assert points["bob"] == POINTS["bob"] + 1 and said == ['accepted: 1 points in 1.1 for "its inverse" (bob).']
+    write(graded)
+    points, said = regrade(graded)
+    assert points == POINTS and said == ["not accepted any more, in 1.1: bob."]
+
+
+def test_an_item_of_a_rubric_is_priced_for_all_whose_comment_names_it(graded):
+    """The points of all items together, until a person gives a score."""
+    cell = next(c for c, g in grades(graded, "ada").items() if g.waits)
+    exercise = number_of(exercise_of(cell))
+    with graded.gradebook() as book:
+        book.find_comment(cell, "exercises", TOPIC, "ada").manual_comment = "[latency] yes; [bytes] no; [why] yes"
+        book.db.commit()
+    before = grades(graded, "ada")[cell]
+    write(graded, f"{exercise},[latency] yes,1", f"{exercise},[why] yes,0.5", f"{exercise},[bytes] yes,1")
+    points, said = regrade(graded)
+    assert points == POINTS | {"ada": POINTS["ada"] + 1.5} and len(said) == 2
+    assert before.waits and not grades(graded, "ada")[cell].waits
+    write(graded, f"{exercise},[latency] yes,2")
+    assert regrade(graded)[0]["ada"] == POINTS["ada"] + 2
+    write(graded)
+    assert regrade(graded)[0] == POINTS and grades(graded, "ada")[cell].waits
+
+
+def grades(what, student: str) -> dict:
+    return Writer(what.root, TOPIC, what.config()).grades()[student]
 
 
 @pytest.mark.parametrize(
