@@ -37,7 +37,7 @@ ASSIGNMENT ?= ch01_rooflines
 # Containers run as root, which JupyterLab refuses unless told.
 ROOT_USER := $(if $(filter 0,$(shell id -u 2>/dev/null)),--allow-root)
 
-.PHONY: lab formgrader rescue test test-all faults book pdf exercise release collect grade alike demo check bench bench-grading bench-estimate bench-serving bench-collectives bench-layouts bench-attention bench-hardware sweep edition env
+.PHONY: lab formgrader rescue test test-all faults book pdf pictures exercise release collect grade alike demo check bench bench-grading bench-estimate bench-serving bench-collectives bench-layouts bench-attention bench-hardware sweep edition env
 
 # A name for `course`, which pip installs into $(VENV)/bin.
 lab: $(READY) $(ADDED)
@@ -69,6 +69,10 @@ book: $(READY) $(ADDED) $(COURSE)
 # What Chromium prints of the built pages; needs tests/browser/requirements.txt.
 pdf: book
 	python book/pdf.py
+
+# Each drawing as a file for slides, in _build/pictures; CHAPTER=ch04 for one chapter's.
+pictures: $(READY)
+	python -m tools.pictures
 
 # NEW=4.27 writes a skeleton behind the last exercise of chapter 4; TRY=4.27 judges that exercise alone and shows it.
 exercise: $(READY) $(ADDED)
