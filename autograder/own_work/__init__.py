@@ -11,7 +11,6 @@
     copies      the folder work/; like `start`, it imports the standard library only
     following   one copy and a new release
     by_cell     a copy, the release that it was made from and a new one become the new one with the learner's work in it
-    same_cells  which cell of a new release is which of the old
     damaged     cells out of a file that is no JSON any more, because git wrote its marks of a conflict into it
     versions    what git knows of a notebook
     rescue      answers out of notebooks/ into work/, and notebooks/ as the course has it

@@ -14,129 +14,54 @@ course copies      only bring work/ up to date with notebooks/, as containers do
 
 import argparse
 import sys
-from collections.abc import Callable
+from importlib import import_module
 
 from autograder.places import SourceError, Tree, is_full
 
 from .copies import Work
-from .start import update
+
+# Module and function of each word; "" is `course` alone. What a word does not need is not imported: `course` starts in a second.
+COMMANDS = {
+    "": "lab:start", "next": "standing:next_step", "status": "standing:status", "review": "reviewing:run",
+    "check": "__main__:check", "update": "newest:pull", "reset": "reset:reset", "rescue": "start:rescue",
+    "carry": "standing:carry", "doctor": "doctor:main", "copies": "start:update",
+}  # fmt: skip
+TAKES_WORDS = ("", "next", "check", "reset", "carry")
 
 
-def go_on(work: Work, words: list[str]) -> None:
-    from . import lab
-
-    update(work)
-    tell(work)
-    lab.start(work, words)
-
-
-def copies(work: Work, words: list[str]) -> None:
-    update(work)
-
-
-def rescue(work: Work, words: list[str]) -> None:
-    from .rescue import rescue
-
-    rescue(work)
-    nothing = not work.said
-    update(work)
-    if nothing:
-        work.said.append("There is nothing to rescue: notebooks/ is as the course has it.")
-
-
-def newest(work: Work, words: list[str]) -> None:
-    from .newest import pull
-
-    pull(work)
-    update(work)
-
-
-def check(work: Work, words: list[str]) -> int:
+def check(work: Work, *words: str) -> int:
     from autograder import grade_own
 
-    return grade_own.main(words, work.tree)
-
-
-def next_step(work: Work, words: list[str]) -> None:
-    from . import standing
-
-    update(work)  # what it names is there
-    standing.next_step(work, words)
-
-
-def status(work: Work, words: list[str]) -> None:
-    from . import standing
-
-    standing.status(work)
-
-
-def carry(work: Work, words: list[str]) -> None:
-    from . import standing
-
-    standing.carry(work, " ".join(words))
-
-
-def review(work: Work, words: list[str]) -> None:
-    from . import reviewing
-
-    reviewing.run(work)
-
-
-def reset(work: Work, words: list[str]) -> None:
-    from .reset import reset
-
-    reset(work, words)
-
-
-def doctor(work: Work, words: list[str]) -> int:
-    from . import doctor
-
-    return doctor.main(work)
-
-
-COMMANDS: dict[str, Callable[[Work, list[str]], int | None]] = {
-    "next": next_step, "status": status, "review": review, "check": check, "update": newest, "reset": reset,
-    "rescue": rescue, "carry": carry, "doctor": doctor, "copies": copies,
-}  # fmt: skip
-TAKES_WORDS = ("next", "check", "reset", "carry")
-
-
-def tell(work: Work) -> None:
-    print("".join(f"{sentence}\n" for sentence in work.said), end="", flush=True)
-    work.said.clear()
+    return grade_own.main([*words], work.tree)
 
 
 def main(argv: list[str] | None = None, tree: Tree | None = None) -> int:
-    parser = argparse.ArgumentParser(
-        prog="course",
-        usage="course [word …]",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument("word", nargs="?", choices=[*COMMANDS], metavar="word", help="one of those above")
+    shape = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser("course", "course [word …]", __doc__, formatter_class=shape)
+    parser.add_argument("word", nargs="?", choices=[*filter(None, COMMANDS)], metavar="word", help="one of those above")
     words = [*(sys.argv[1:] if argv is None else argv)]
     # Everything that begins with a dash is JupyterLab's, such as --port=9000.
-    command = (
-        None if words[:1] and words[0].startswith("--") and words[0] != "--help" else parser.parse_args(words[:1]).word
-    )
-    rest = words[1:] if command else words
-    if command and rest and command not in TAKES_WORDS:
-        parser.error(f"`course {command}` takes no further word, and got {rest[0]!r}.")
+    jupyter = words[:1] != ["--help"] and "".join(words[:1]).startswith("--")
+    word = "" if jupyter else parser.parse_args(words[:1]).word or ""
+    rest = words[1:] if word else words
+    if rest and word not in TAKES_WORDS:
+        parser.error(f"`course {word}` takes no further word, and got {rest[0]!r}.")
     work = Work(tree or Tree())
     sys.stdout.reconfigure(errors="replace")
+    module, _, function = COMMANDS[word].partition(":")
     try:
-        return COMMANDS.get(command, go_on)(work, rest) or 0
+        return getattr(import_module(f".{module}", __package__), function)(work, *rest) or 0
     except SourceError as error:
         work.said.append(str(error))
         return 1
     except OSError as error:
         full = "the disk is full" if is_full(error) else (error.strerror or str(error)).lower()
         work.said.append(
-            f"work/ could not be written: {full}. Make that right and run the same command again; nothing is lost."
+            f"work/ could not be written: {full}. Mend that and run the same command again; nothing is lost."
         )
         return 1
     finally:
-        tell(work)
+        work.tell()
 
 
 if __name__ == "__main__":

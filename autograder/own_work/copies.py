@@ -97,6 +97,11 @@ class Work:
         """The release that the copy was made from, or brought to last."""
         return self.folder / ".released" / name
 
+    def names(self) -> list[str]:
+        """The notebooks of the course that are copied."""
+        found = sorted(p for p in self.tree.notebooks.glob("ch[0-9][0-9]_*/*.ipynb") if is_copied(p.name))
+        return [p.relative_to(self.tree.notebooks).as_posix() for p in found]
+
     def say(self, name: str, sentence: str) -> None:
         if (said := f"{name}: {sentence}") not in self.said:
             self.said.append(said)
@@ -116,6 +121,11 @@ class Work:
         """Whether just this was kept before."""
         stem, suffix = Path(name).with_suffix(""), Path(name).suffix
         return any(p.read_bytes() == data for p in self.folder.glob(f"kept/*/{stem}*{suffix}"))
+
+    def tell(self) -> None:
+        """Print what is to be said."""
+        print("".join(f"{sentence}\n" for sentence in self.said), end="", flush=True)
+        self.said.clear()
 
     def note_down(self) -> None:
         """What was said, beside what was kept: JupyterLab's messages push it off the screen."""

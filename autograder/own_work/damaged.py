@@ -4,6 +4,7 @@ import json
 import re
 import uuid
 import warnings
+from contextlib import suppress
 from itertools import pairwise
 
 from nbformat import NotebookNode, from_dict
@@ -20,12 +21,11 @@ BROKEN = (ValueError, RecursionError, KeyError, TypeError, AttributeError)
 
 def parsed(data: bytes) -> NotebookNode | None:
     """A notebook with lines joined and an id in each cell; None if it, or one of its cells, is none."""
-    try:
+    with suppress(*BROKEN):
         nb = _read(data)
         nb.cells = [_whole(c) for c in nb.cells]
-    except BROKEN:
-        return None
-    return nb
+        return nb
+    return None
 
 
 def _read(data: bytes) -> NotebookNode:
@@ -72,22 +72,19 @@ def _writable(output: object) -> bool:
     """Whether an output has what nbformat asks for, without which it cannot write the notebook."""
     from nbformat import ValidationError, validate
 
-    try:
+    with suppress(ValidationError, TypeError, AttributeError):
         validate(output, ref="output", version=4)
-    except (ValidationError, TypeError, AttributeError):
-        return False
-    return True
+        return True
+    return False
 
 
 def recovered(data: bytes) -> list[NotebookNode]:
-    """Every notebook that a damaged file holds: both sides of a conflict, or the cells that can still be read."""
+    """Every notebook that a file holds: itself, or of a damaged one both sides of a conflict, or the cells that can still be read."""
+    if nb := parsed(data):
+        return [nb]
     text = data.decode("utf-8", "replace").replace("\r\n", "\n")
-    found = []
-    for side in sides(text):
-        nb = parsed(side.encode()) or in_pieces(side)
-        if nb.cells:
-            found.append(nb)
-    return found
+    found = (parsed(side.encode()) or in_pieces(side) for side in sides(text))
+    return [nb for nb in found if nb.cells]
 
 
 def sides(text: str) -> list[str]:
@@ -112,44 +109,31 @@ def sides(text: str) -> list[str]:
 
 def in_pieces(text: str) -> NotebookNode:
     """The cells of a broken notebook one by one; of one that is broken itself the text, as text."""
-    try:
-        return _notebook([cell for c in _read(text.encode()).cells if (cell := _cell(c))])
-    except BROKEN:
-        pass  # the file is no JSON, or has no cells: they are looked for by the lines that begin them
+    nb = new_notebook()  # its cells come later: `new_notebook` refuses all for one that is odd
+    with suppress(
+        *BROKEN
+    ):  # else the file is no JSON, or has no cells: they are looked for by the lines that begin them
+        nb.cells = [cell for c in _read(text.encode()).cells if (cell := _cell(c))]
+        return nb
     starts = [*(m.start() for m in CELL.finditer(text)), len(text)]
-    cells = []
     for start, end in pairwise(starts):
         try:
-            cells.append(_whole(from_dict(json.JSONDecoder().raw_decode(text[start + 2 : end])[0])))
+            nb.cells.append(_whole(from_dict(json.JSONDecoder().raw_decode(text[start + 2 : end])[0])))
         except BROKEN:
-            if lines := _lines(text[start:end]):
-                cells.append(_as_text(lines))
-    return _notebook(cells)
-
-
-def _notebook(cells: list[NotebookNode]) -> NotebookNode:
-    """A notebook of these cells as they are: `new_notebook` refuses all for one that is odd."""
-    nb = new_notebook()
-    nb.cells = cells
+            lines = (STRING.match(line) for line in text[start:end].partition('"source": [')[2].split("\n"))
+            if found := "".join(json.loads(m[1], strict=False) for m in lines if m).rstrip():
+                nb.cells.append(_as_text(found))
     return nb
 
 
 def _cell(cell: object) -> NotebookNode | None:
     """One of the cells of a notebook; of what is none the text, if there is any."""
-    try:
+    with suppress(*BROKEN):
         return _whole(cell)
-    except BROKEN:
-        source = cell.get("source") if isinstance(cell, dict) else cell
-        lines = "".join(line for line in source if isinstance(line, str)) if isinstance(source, list | str) else ""
-        return _as_text(lines) if lines.strip() else None
+    source = cell.get("source") if isinstance(cell, dict) else cell
+    lines = "".join(line for line in source if isinstance(line, str)) if isinstance(source, list | str) else ""
+    return _as_text(lines) if lines.strip() else None
 
 
 def _as_text(lines: str) -> NotebookNode:
     return new_markdown_cell(f"*From a cell that was damaged:*\n\n```\n{lines}\n```")
-
-
-def _lines(text: str) -> str:
-    """The lines of a cell's source, as far as they are there."""
-    _, _, source = text.partition('"source": [')
-    found = (STRING.match(line) for line in source.split("\n"))
-    return "".join(json.loads(m[1], strict=False) for m in found if m).rstrip()

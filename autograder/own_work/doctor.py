@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from helpers.check import progress
 
-from .copies import Work, current, is_copied, readable
+from .copies import Work, current, readable
 from .versions import Git
 
 ROOM = 5e8  # bytes; notebooks with their outputs, kept copies and a compiled cache take less
@@ -26,21 +26,13 @@ def findings(work: Work) -> Iterator[tuple[bool, str]]:
     yield free > ROOM, f"{free / 1e9:.1f} GB free on this disk; half a GB is enough"
     there = work.folder if work.folder.exists() else work.tree.root
     yield os.access(there, os.W_OK), f"{there.name}/ can be written"
-    names = [
-        p.relative_to(work.tree.notebooks).as_posix()
-        for p in work.tree.notebooks.glob("ch*/*.ipynb")
-        if is_copied(p.name)
-    ]
+    names = work.names()
     broken = [n for n in names if work.copy(n).exists() and not readable(work.copy(n))]
-    yield (
-        not broken,
-        f"notebooks in work/ can be read{'; not ' + ', '.join(broken) + ': run `course copies`' if broken else ''}",
-    )
+    told = f"; not {', '.join(broken)}: run `course copies`" if broken else ""
+    yield not broken, f"notebooks in work/ can be read{told}"
     old = [n for n in names if not current(work, n)]
-    yield (
-        not old,
-        f"{len(names) - len(old)} of {len(names)} copies are the course's newest{': run `course copies`' if old else ''}",
-    )
+    told = ": run `course copies`" if old else ""
+    yield not old, f"{len(names) - len(old)} of {len(names)} copies are the course's newest{told}"
     changed = Git(work.tree.root).text("status", "--porcelain", "--", "notebooks")
     yield not changed, f"notebooks/ is as the course has it{': run `course rescue`' if changed else ''}"
     try:
@@ -52,28 +44,20 @@ def findings(work: Work) -> Iterator[tuple[bool, str]]:
 
 def packages(work: Work) -> tuple[bool, str]:
     """Whether what requirements.txt pins for this Python is installed, in that version."""
-    wrong = []
     try:
         from packaging.requirements import Requirement
     except ImportError:
         return False, "no package is installed here: run `make env`"
-    for line in (work.tree.root / "requirements.txt").read_text(encoding="utf-8").splitlines():
-        text = re.sub(r"\s*\\?$|\s+#.*|\s+--hash.*", "", line).strip()
-        if not text or text.startswith(("#", "-")):
-            continue
-        need = Requirement(text)
+    wrong, pins = [], (work.tree.root / "requirements.txt").read_text(encoding="utf-8")
+    for need in map(Requirement, re.findall(r"^\w.*?(?=\s*(?:\\?$|\s#|\s--hash))", pins, re.M)):
         if need.marker and not need.marker.evaluate():
             continue
-        try:
-            installed = importlib.metadata.version(need.name)
-        except importlib.metadata.PackageNotFoundError:
-            installed = "none"
+        installed = next((d.version for d in importlib.metadata.distributions(name=need.name)), "none")
         if installed == "none" or not need.specifier.contains(installed, prereleases=True):
             wrong.append(f"{need.name} {installed} instead of {need.specifier}")
     more = f" and {len(wrong) - 3} more" if len(wrong) > 3 else ""
-    return not wrong, "packages are as requirements.txt has them" + (
-        f"; not {', '.join(wrong[:3])}{more}: run `make env`" if wrong else ""
-    )
+    told = f"; not {', '.join(wrong[:3])}{more}: run `make env`" if wrong else ""
+    return not wrong, f"packages are as requirements.txt has them{told}"
 
 
 def program(what: str, code: str, prints: str) -> tuple[bool, str]:

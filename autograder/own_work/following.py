@@ -79,9 +79,9 @@ def merged(
 
 def opened(data: bytes) -> tuple[list[NotebookNode], list[str]]:
     """A copy as a notebook; of one that is damaged, everything that can be read, and a sentence."""
-    if nb := damaged.parsed(data):
-        return [nb], []
     found = damaged.recovered(data)
+    if damaged.parsed(data):
+        return found, []
     cells = max((len(nb.cells) for nb in found), default=0)
     return found, [f"It could not be read; {cells} cells were found in it."]
 

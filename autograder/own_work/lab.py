@@ -10,6 +10,7 @@ from autograder.places import COURSE
 from helpers.check import progress, record
 
 from .copies import START, Work
+from .start import update
 
 
 def environment() -> dict[str, str]:
@@ -36,11 +37,16 @@ def address(work: Work) -> str:
     return f"/lab/workspaces/course/tree/work/{quote(notebook)}" + (f"?section={quote(section)}" if section else "")
 
 
-def start(work: Work, words: list[str]) -> None:
-    """Become JupyterLab; `words` are its own."""
+def start(work: Work, *words: str) -> None:
+    """Bring the copies up to date and become JupyterLab; `words` are its own."""
+    update(work)
+    work.tell()
     print("JupyterLab opens in your browser; Ctrl+C here ends it.", flush=True)
-    words = [f"--LabApp.default_url={address(work)}", *words]
     if hasattr(os, "geteuid") and os.geteuid() == 0:  # containers run as root, which JupyterLab refuses unless told
-        words.append("--allow-root")
+        words = (*words, "--allow-root")
     os.chdir(work.tree.root)
-    os.execve(sys.executable, [sys.executable, "-m", "jupyterlab", *words], environment())
+    os.execve(
+        sys.executable,
+        [sys.executable, "-m", "jupyterlab", f"--LabApp.default_url={address(work)}", *words],
+        environment(),
+    )

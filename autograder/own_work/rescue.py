@@ -25,13 +25,8 @@ class Edited:
 
     @property
     def notebooks(self) -> list[NotebookNode]:
-        found = [nb for data in self.versions for nb in _readable(data)]
+        found = [nb for data in self.versions for nb in damaged.recovered(data)]
         return [nb for nb in found if not is_release(nb)]
-
-
-def _readable(data: bytes) -> list[NotebookNode]:
-    nb = damaged.parsed(data)
-    return [nb] if nb else damaged.recovered(data)
 
 
 def edited(work: Work, git: Git, names: list[str]) -> list[Edited]:
@@ -53,14 +48,6 @@ def edited(work: Work, git: Git, names: list[str]) -> list[Edited]:
         gone = bool(sides) and git.file(next(git.revisions(path)), path) is None
         found.append(Edited(name, versions, course_version(git, path), blobs.get(1), gone))
     return found
-
-
-def _names(work: Work, git: Git) -> list[str]:
-    """The course's files in notebooks/, also those that somebody has deleted."""
-    tracked = git.text("ls-files", "-z", "--", "notebooks").split("\0")
-    there = [p.relative_to(work.tree.root).as_posix() for p in work.tree.notebooks.glob("ch[0-9][0-9]_*/*.ipynb")]
-    names = {n.removeprefix("notebooks/") for n in (*tracked, *there) if n}
-    return sorted(n for n in names if n == START or is_copied(n.rpartition("/")[2]))
 
 
 def take(work: Work, one: Edited) -> None:
@@ -95,12 +82,13 @@ def rescue(work: Work) -> None:
     """Everything out of notebooks/, round by round where a rebase stops at one commit after the other."""
     git, restored = Git(work.tree.root), set()
     for _ in range(ROUNDS):
-        found = edited(work, git, _names(work, git))
+        tracked = git.text("ls-files", "-z", "--", "notebooks").split("\0")  # also those that somebody has deleted
+        names = {n.removeprefix("notebooks/") for n in tracked if n} | {*work.names()}
+        found = edited(work, git, sorted(n for n in names if n == START or is_copied(n.rpartition("/")[2])))
         for one in found:
             take(work, one)
-        for one in found:  # only now: what they held is in work/
-            if restore(work, git, one):
-                restored.add(f"notebooks/{one.name}")
+        # Only now, when what they held is in work/:
+        restored |= {f"notebooks/{one.name}" for one in found if restore(work, git, one)}
         if not _went_on(work, git):
             break
     _commit(work, git, restored)
@@ -151,12 +139,10 @@ def _commit(work: Work, git: Git, restored: set[str]) -> None:
     changed = set(git.text("diff", "--name-only", "--relative", "HEAD", "--", "notebooks").split("\n")) & restored
     if not changed or git.rebasing() or git.merging() or git.conflicts():
         return
-    if git("commit", "--quiet", "-m", MESSAGE, "--only", "--", *sorted(changed)) is None:
-        work.said.append(
-            f'Your commits hold answers in notebooks/: type  git commit -m "{MESSAGE}" notebooks  to end that.'
-        )
-    else:
-        work.said.append("Your commits held answers in notebooks/: one more commit makes it the course's again.")
+    done = git("commit", "--quiet", "-m", MESSAGE, "--only", "--", *sorted(changed)) is not None
+    again = "one more commit makes it the course's again."
+    held, typed = "Your commits held answers in notebooks/", f'type  git commit -m "{MESSAGE}" notebooks  to end that.'
+    work.said.append(f"{held}: {again if done else typed}")
 
 
 def _stashes(work: Work, git: Git) -> None:
@@ -164,14 +150,10 @@ def _stashes(work: Work, git: Git) -> None:
     for stash in git.text("stash", "list", "--format=%gd").split():
         names = git.text("diff", "--name-only", "--relative", f"{stash}^1", stash, "--", "notebooks").split("\n")
         names = [n for n in names if is_copied(n.rpartition("/")[2])]
-        if not names:
-            continue
-        if all(_held(work, git, stash, n) for n in names):
-            work.said.append(f"{stash} holds nothing of notebooks/ that is not in work/ too.")
-        else:
-            work.said.append(
-                f"{stash} holds work in notebooks/: type `git stash pop {stash}`, then `course rescue` again."
-            )
+        there = f"{stash} holds nothing of notebooks/ that is not in work/ too."
+        pop = f"{stash} holds work in notebooks/: type `git stash pop {stash}`, then `course rescue` again."
+        if names:
+            work.said.append(there if all(_held(work, git, stash, n) for n in names) else pop)
 
 
 def _held(work: Work, git: Git, stash: str, name: str) -> bool:

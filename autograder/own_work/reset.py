@@ -8,21 +8,21 @@ from autograder.engine.cell_names import exercise_number
 from autograder.making.exercises import meta
 from autograder.places import NOTEBOOK, SourceError
 
-from .copies import Work, readable, replace_file
+from .copies import Work, replace_file
+from .start import update
 
 
-def reset(work: Work, words: list[str]) -> None:
+def reset(work: Work, *words: str) -> None:
     """Put the answer cells of one exercise back; the notebook as it was stands in work/kept/."""
     if len(words) != 1 or not re.fullmatch(r"\d+\.\d+", words[0]):
         raise SourceError("Name one exercise, as in  course reset 1.4")
     number = words[0]
     topics = [p.parent.name for p in work.tree.notebooks.glob(f"ch*/{NOTEBOOK}.ipynb")]  # a class may have no sources
     topic = next((t for t in topics if int(t[2:4]) == int(number.split(".")[0])), None)
+    if not topic:
+        raise SourceError(f"There is no chapter {number.split('.')[0]} here.")
+    update(work)  # which makes the copy where there is none
     name = f"{topic}/{NOTEBOOK}.ipynb"
-    if not topic or not readable(work.copy(name)):
-        raise SourceError(
-            f"There is no copy of chapter {number.split('.')[0]}'s exercises in work/: run `course copies`."
-        )
     given = nbformat.read(work.tree.notebooks / name, as_version=4)
     empty = {
         m["grade_id"]: c

@@ -19,7 +19,7 @@ def run(work: Work, ask: Callable[[str], str] = input, today: int | None = None)
     if not waiting:
         return work.said.append(nothing(cards, record.read(file(work)), today))
     print(
-        f"{len(waiting)} to review. An empty line says that you do not know; Ctrl+C ends, and what you answered is kept."
+        f"{len(waiting)} to review. An empty line says that you do not know; Ctrl+C ends and keeps what you answered."
     )
     known = 0
     for count, card in enumerate(waiting, 1):
@@ -32,29 +32,24 @@ def run(work: Work, ask: Callable[[str], str] = input, today: int | None = None)
         record.change(file(work), lambda r: review.answered(r, card["name"], right, today))  # noqa: B023
         known += right
     left = len(review.waiting(cards, record.read(file(work)), today))
-    work.said.append(
-        f"{known} of {count} known{f'; {left} are left for today' if left else ''}. {nothing(cards, record.read(file(work)), today)}"
-    )
+    more = f"; {left} are left for today" if left else ""
+    work.said.append(f"{known} of {count} known{more}. {nothing(cards, record.read(file(work)), today)}")
 
 
 def one(card: review.Shown, place: str, ask: Callable[[str], str]) -> bool:
     """Ask one card until there is an answer; whether it was known."""
     print(f"\n{place} · {card.card['where']}\n\n{filled(card.text)}\n")
     if card.kind == "choice":
-        print(
-            "\n".join(filled(f"({chr(ord('a') + i)}) {value}") for i, (value, _) in enumerate(card.replies)), end="\n\n"
-        )
+        choices = [filled(f"({chr(ord('a') + i)}) {value}") for i, (value, _) in enumerate(card.replies)]
+        print("\n".join(choices), end="\n\n")
     wants = card.card.get("unit") or card.card.get("asks") or "letter"
     while True:
         answer = ask(f"{wants} = ").strip()
         told = review.judged(card, answer) if answer else (False, "")
         if told:
             break
-        print(
-            "That is no answer: write a number, such as 100, 1e5 or 1/6."
-            if card.kind != "choice"
-            else "Write one of the letters."
-        )
+        number = "That is no answer: write a number, such as 100, 1e5 or 1/6."
+        print("Write one of the letters." if card.kind == "choice" else number)
     right, why = told
     print(filled(f"✓ Right. {why}" if right else f"Not this: {why}" if why else "It comes again tomorrow."))
     if not right and card.replies:

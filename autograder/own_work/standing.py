@@ -5,6 +5,7 @@ from helpers import study_time
 from helpers.check import progress, record, review
 
 from .copies import START, Work
+from .start import update
 
 PATHS = {"45": "45 minutes", "training": "training", "inference": "inference", "all": study_time.ALL}
 
@@ -21,8 +22,9 @@ def said_next(known: record.Record) -> str:
     return f"Next: {step.title}, {minutes}: work/{step.link}"
 
 
-def next_step(work: Work, words: list[str]) -> None:
-    """Say what is next; with a name take that path from here on."""
+def next_step(work: Work, *words: str) -> None:
+    """Say what is next, and make the copy that this names; with the name of a path take that from here on."""
+    update(work)
     if words:
         if len(words) > 1 or words[0] not in PATHS:
             raise SourceError(f"There is no path {' '.join(words)!r}: the paths are {', '.join(PATHS)}.")
@@ -44,20 +46,16 @@ def status(work: Work) -> None:
         read, passed = sum(n in known.sections for n in labels), sum(s.passed for s in own)
         bar = progress.bar(read + passed, len(labels) + len(own))
         work.said.append(f"Chapter {chapter} {bar} {read} of {len(labels)} sections, {passed} of {len(own)} exercises")
-    right = sum(entry.state for entry in known.questions.values())
-    work.said.append(
-        f"{right} of {len(known.questions)} questions answered right."
-        if known.questions
-        else "No question answered yet."
-    )
+    right, asked = sum(entry.state for entry in known.questions.values()), len(known.questions)
+    work.said.append(f"{right} of {asked} questions answered right." if asked else "No question answered yet.")
     work.said.append(said_next(known))
     if count := len(review.waiting(review.deck(work.tree.notebooks), known, record.today())):
         work.said.append(f"{count} questions and exercises wait for review: course review")
 
 
-def carry(work: Work, line: str) -> None:
+def carry(work: Work, *words: str) -> None:
     """Print the record as a line, or merge one that was brought."""
-    if not line:
+    if not (line := " ".join(words)):
         work.said.append(record.as_line(record.read(file(work))))
         return
     try:
@@ -68,6 +66,5 @@ def carry(work: Work, line: str) -> None:
     before = record.as_line(known).split()
     after = record.as_line(record.change(file(work), lambda r: r.bring(brought))).split()
     new = len({*after[2:]} - {*before[2:]})
-    work.said.append(
-        f"{new} of its {len(line.split()) - 2} words were news, and are kept." if new else "All of it was known here."
-    )
+    told = f"{new} of its {len(line.split()) - 2} words were news, and are kept."
+    work.said.append(told if new else "All of it was known here.")

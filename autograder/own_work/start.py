@@ -1,16 +1,16 @@
 """Before JupyterLab starts: each copy is made, brought up to date if the course has changed, and otherwise left alone."""
 
-from .copies import START, Work, current, is_copied, page, readable, sweep
+from .copies import START, Work, current, page, readable, sweep
 
 
 def update(work: Work) -> None:
     """Every copy as the course has it now, with the learner's work in it. Whatever cannot be done is said."""
     sweep(work.folder)
-    for source in sorted(work.tree.notebooks.glob("ch[0-9][0-9]_*/*.ipynb")):
-        name = source.relative_to(work.tree.notebooks).as_posix()
-        if not is_copied(source.name) or (readable(work.copy(name)) and current(work, name)):
+    for name in work.names():
+        here = readable(work.copy(name))
+        if here and current(work, name):
             continue
-        if readable(work.copy(name)) and work.has_kept(f"notebooks/{name}", source.read_bytes()):
+        if here and work.has_kept(f"notebooks/{name}", (work.tree.notebooks / name).read_bytes()):
             work.edited.append(name)  # and in work/ since it was kept
             continue
         from . import following, rescue  # what they need takes a second to import
@@ -27,3 +27,14 @@ def update(work: Work) -> None:
     if start_page.is_file():
         page(work, start_page.read_bytes())
     work.note_down()
+
+
+def rescue(work: Work) -> None:
+    """`course rescue`."""
+    from .rescue import rescue
+
+    rescue(work)
+    nothing = not work.said
+    update(work)
+    if nothing:
+        work.said.append("There is nothing to rescue: notebooks/ is as the course has it.")

@@ -2,6 +2,7 @@
 
 import subprocess
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from nbformat import NotebookNode
@@ -22,11 +23,10 @@ class Git:
 
     def __call__(self, *words: str) -> bytes | None:
         """What a command prints, or None if it fails."""
-        try:
+        with suppress(OSError):  # there is no git
             done = subprocess.run(["git", *words], cwd=self.root, capture_output=True, stdin=subprocess.DEVNULL)
-        except OSError:
-            return None
-        return done.stdout if done.returncode == 0 else None
+            return done.stdout if done.returncode == 0 else None
+        return None
 
     def text(self, *words: str) -> str:
         return (self(*words) or b"").decode(errors="replace").strip()
@@ -78,11 +78,8 @@ def is_release(nb: NotebookNode | None) -> bool:
 
 def course_version(git: Git, name: str) -> bytes | None:
     """The newest version of a notebook that holds nothing of a learner's, among commits."""
-    for rev in git.revisions(name):
-        data = git.file(rev, name)
-        if data and is_release(parsed(data)):
-            return data
-    return None
+    versions = (git.file(rev, name) for rev in git.revisions(name))
+    return next((data for data in versions if data and is_release(parsed(data))), None)
 
 
 def made_from(copy: NotebookNode, likely: list[NotebookNode], git: Git, name: str) -> NotebookNode | None:
@@ -91,24 +88,18 @@ def made_from(copy: NotebookNode, likely: list[NotebookNode], git: Git, name: st
     likely  releases at hand: where one of them fits, git is not asked
     """
 
+    there = {c.source for c in copy.cells}
+
     def fit(release: NotebookNode) -> tuple[int, int]:
         texts = {c.source for c in release.cells}
         return len(texts & there), -len(texts - there)
 
     def share(release: NotebookNode) -> float:
-        return fit(release)[0] / max(len({c.source for c in release.cells} - _answers(release)), 1)
+        marked = [c for c in release.cells if not (c.metadata.get("nbgrader") or {}).get("solution")]
+        return fit(release)[0] / max(len({c.source for c in marked}), 1)
 
-    there = {c.source for c in copy.cells}
     best = max(likely, key=fit, default=None)
-    if best is not None and share(best) >= 0.9:
-        return best
-    for rev in git.revisions(name):
-        data = git.file(rev, name)
-        release = parsed(data) if data else None
-        if is_release(release) and (best is None or fit(release) > fit(best)):
-            best = release
+    if best is None or share(best) < 0.9:
+        versions = (parsed(git.file(rev, name) or b"") for rev in git.revisions(name))
+        best = max(filter(None, (best, *filter(is_release, versions))), key=fit, default=None)
     return best if best is not None and share(best) >= 0.5 else None
-
-
-def _answers(nb: NotebookNode) -> set[str]:
-    return {c.source for c in nb.cells if (c.metadata.get("nbgrader") or {}).get("solution")}

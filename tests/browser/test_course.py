@@ -62,8 +62,13 @@ def tick(page, anchor):
 
 
 def test_the_first_start_is_the_start_page_without_menus_of_teachers(page, url):
+    page.goto(f"{url}lab?token=t&reset")  # before there was `course`, somebody has opened the page as source
+    page.wait_for_function("() => window.jupyterapp?.shell.restored")
+    page.evaluate("() => window.jupyterapp.restored")
     with page.expect_response(lambda r: "api/workspaces" in r.url and r.request.method == "PUT"):
-        page.goto(f"{url}lab/tree/work/README.md?token=t&factory=Editor")  # as before there was `course`, as source
+        page.evaluate(
+            "() => jupyterapp.commands.execute('docmanager:open', {path: 'work/README.md', factory: 'Editor'}).then(() => 0)"
+        )
         page.locator(".jp-FileEditor").wait_for()
     page.goto(url)
     page.locator(".jp-MarkdownViewer h1").wait_for()

@@ -8,9 +8,8 @@ import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_output
 from nbgrader.utils import compute_checksum
 
-from autograder.own_work.by_cell import as_released, brought, held, keyed
+from autograder.own_work.by_cell import as_released, brought, held, keyed, partners
 from autograder.own_work.damaged import parsed
-from autograder.own_work.same_cells import partners
 from autograder.own_work.versions import is_release
 from tests.scratch import ROOT
 from tests.tiers import repeats, some

@@ -92,7 +92,7 @@ def test_reset_gives_one_exercise_anew_and_keeps_what_was_written(tree, capsys):
     assert now["ch01-q04"] == given["ch01-q04"] and now["ch01-q05"] == "mine = 'ch01-q05'"
     (kept,) = (tree.root / "work/kept").rglob("exercises.ipynb")
     assert "mine = 'ch01-q04'" in kept.read_text()
-    for words, told in ((["1.99"], "no exercise 1.99"), (["9.1"], "no copy of chapter 9"), ([], "Name one exercise")):
+    for words, told in ((["1.99"], "no exercise 1.99"), (["9.1"], "no chapter 9"), ([], "Name one exercise")):
         assert told in said(tree, capsys, "reset", *words)
 
 
