@@ -197,6 +197,11 @@ def test_without_latency_bytes_alone_take_time():
     assert tiered.alpha_beta(moves, 10.0, 2.0, 0.5, 3.0).parts == {"ici": 10.0 + 10 * 0.5, "dcn": 6.0 + 5 * 3.0}
 
 
+@walks([(1.6e11, 8e9), (1e11, 7e9), (1.0, 3.0)])
+def test_the_fewest_sms_that_copy_as_much(W, each):
+    assert tiered.sms_for(W, each) == next(s for s in range(1, 100) if s * each >= W)
+
+
 def test_one_copy_for_a_domain():
     g, m, k, E, tokens, rng = 4, 4, 4, 32, 20000, random.Random(0)
     alone, once = Sent(), Sent()
