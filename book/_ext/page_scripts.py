@@ -7,7 +7,7 @@ the console (test_pages).  Of the search index the template layout.html keeps pa
 
 USED_BY = {
     "design-tabs": ("sd-tab-set",),
-    "record.js": ('id="sec-', 'id="ch-', 'id="ex-', 'class="ask', 'id="review-cards'),
+    "record.js": ('id="sec-', 'id="ch-', 'id="ex-', 'class="ask', 'id="review-cards', 'id="live-day"'),
 }
 """What a page has that can use a script."""
 

@@ -26,6 +26,7 @@ MODULES = {
     "remat": "transformers.remat_film.figure",
     "training-step": "training.step_films.figure",
     "layout": "training.layout_search.figure",
+    "day": "training.cluster_of_the_day.figure",
     "serving": "inference.token_price.figure",
     "planner": "inference.planner.figure",
     "speculation": "inference.draft_films.figure",

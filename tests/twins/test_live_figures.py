@@ -20,6 +20,7 @@ TESTED = dict.fromkeys(
     "sharded-matmul": "sharding.test_sharded_matmul_costs",
     "explorer": "sharding.test_sharded_matmul_frames",
     "layout": "training.test_layout_search",
+    "day": "training.test_cluster_of_the_day",
     "serving": "inference.test_token_price",
     "planner": "inference.test_planner",
 }

@@ -241,20 +241,29 @@ class LayoutFinder:
         structures = list(dict.fromkeys(structure(model(name)) for name in self.models))
         switched = not any(chip(name).neighbours for name in self.chips)
         texts, at = functions(tuple(structures), switched)
-        data = {
+        data = self.data({name: at[structures.index(structure(model(name)))] for name in self.models})
+        text = json.dumps(data, separators=(",", ":"), ensure_ascii=False).replace("</", "<\\/")
+        traced = ",".join(f"{name}:{source}" for name, source in self.traced().items())
+        return f"(window.liveFigures=window.liveFigures||[]).push([{text},\n{{F:[{','.join(texts)}],{traced}}}]);"
+
+    def data(self, at: Mapping[str, list]) -> dict:
+        """What the scripts know; `at` has the places of each model's functions."""
+        return {
             "id": f"live-{self.name}", "args": (), "marks": [],
             "controls": [control_data(c) for c in self.controls],
             "results": [{"name": r.name, "unit": r.unit, "words": r.words, "share": r.share} for r in RESULTS],
             "layouts": {
-                "models": {n: _model(n, at[structures.index(structure(model(n)))]) for n in self.models},
+                "models": {n: _model(n, at[n]) for n in self.models},
                 "chips": {label: self._chip(chip(name)) for name, label in self.chips.items()},
                 **tools(), "any": ANY, "stored": (MASTER.gradient, MASTER.state),
                 "best": BEST, "lacks": LACKS, "more": MORE, "noMore": NO_MORE, "many": MANY, "short": SHORT, "few": FEW,
                 "none": NONE,
             },
         }  # fmt: skip
-        text = json.dumps(data, separators=(",", ":"), ensure_ascii=False).replace("</", "<\\/")
-        return f"(window.liveFigures=window.liveFigures||[]).push([{text},\n{{F:[{','.join(texts)}],rank:{ranks()}}}]);"
+
+    def traced(self) -> dict[str, str]:
+        """Functions besides those of a step."""
+        return {"rank": ranks()}
 
     def _chip(self, of: Chip) -> dict:
         """A chip's numbers, and for each place the arguments of its wires and its words."""
