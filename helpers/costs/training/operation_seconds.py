@@ -37,12 +37,11 @@ FUSED = 0.6  # arrays that go through HBM where a compiler or a fused kernel joi
 OLD = 0.57  # FlashAttention-2's share on an H100, 35 %, over that of attention made for it (Shah et al. 2024, "FlashAttention-3")
 WIDE = {"mxfp8": "fp8", "nvfp4": "fp4"}  # types whose rate stands under another name in `chips`
 USUAL_CARD = 0.5  # of what a card reaches in a tuned network, in one as it usually is
+LAUNCHES = 17, 13, 0.5  # forward: norms, attention, router; dispatch, sorting, activation, combine; an expert, in C++
+NARROWER = 19, 13, 1.0  # the same in 8 bits and fewer: what products read is quantized first
 TORUS = 0.3  # of `half`, on a TPU, whose kernel works on whole rows of queries
 STORED = {"bf16": 2, "fp8": 1, "mxfp8": 1, "int8": 1, "nvfp4": 0.5}  # bytes of a number that a product reads
-
-
 A100_BF16 = 3.12e14  # FLOP/s, dense; NVIDIA A100 data sheet: constants of attention's half length were fitted on it
-
 WATTS = {"ampere": 400, "hopper": 700, "blackwell": 1000}
 """Power of the GPU whose share a generation's is: another one's clock, and FLOPs/s, go with the root of its power."""
 
@@ -63,24 +62,24 @@ class Constants:
     tensor     share of collectives over tp, and to experts, that nothing hides on a GPU, where programs wait for them
     data       share of other collectives that nothing hides, even where there is time to
     usual      how much longer products and streams take in usual software than in tuned
-    experts    seconds in which a host launches a layer with experts, forward and backward, where GPUs hang on it by PCIe
+    experts    seconds in which a host launches all of a layer with eight experts on a device, forward and backward, in bf16
     """
 
-    ampere: float = 0.738
-    hopper: float = 0.661
-    blackwell: float = 0.547
+    ampere: float = 0.737
+    hopper: float = 0.66
+    blackwell: float = 0.55
     v5: float = 0.84
     v6: float = 0.648
-    eight: float = 0.749
+    eight: float = 0.75
     attention: float = 0.617
-    half: float = 1210
-    memory: float = 0.628
+    half: float = 1160
+    memory: float = 0.629
     latency: float = IN_STEP.hop
     link: float = IN_STEP.link
-    tensor: float = 0.731
-    data: float = 0.173
+    tensor: float = 0.724
+    data: float = 0.174
     usual: float = 1.13
-    experts: float = 0.00807
+    experts: float = 0.00778
 
     def share(self, chip: Chip) -> float:
         """Share of peak of a large product; of a chip without measured steps that of its lender."""
@@ -116,6 +115,7 @@ class Software:
     logit      bytes that the loss holds of a logit: 6 if it is fused, bf16 and a softmax in float32; 10 with a gradient in float32 beside
                it, 16 if nothing is fused
     gathers    collectives in which fsdp gathers a layer: 1, or one for each of its matrices and vectors
+    graphs     CUDA graphs of a layer with experts: "none", "parts": all but experts, "whole"; "usual": parts in racks, none elsewhere
     """
 
     tuned: bool = True
@@ -124,10 +124,13 @@ class Software:
     overlaps_tp: bool = False
     gathers: int = 1
     logit: float = 6
+    graphs: str = "usual"
 
     def __post_init__(self):
         if self.attention not in ("fused", "earlier", "unmasked", "stored"):
             raise ValueError(f"attention is 'fused', 'earlier', 'unmasked' or 'stored', not {self.attention!r}")
+        if self.graphs not in ("usual", "none", "parts", "whole"):
+            raise ValueError(f"graphs are 'usual', 'none', 'parts' or 'whole', not {self.graphs!r}")
 
 
 TUNED, USUAL = Software(), Software(tuned=False)
@@ -168,10 +171,9 @@ class Pace:
         return self.chip.hbm_bandwidth * self.k.memory
 
     def _rates(self, table: Table) -> Rates:
-        k = self.k
         network = CARD if self.software.tuned else CARD * USUAL_CARD
-        hop = 0.0 if table.hop == 0 else k.latency
-        return replace(table, link=k.link, network=network, hop=hop, network_hop=hop).on(self.chip)
+        hop = 0.0 if table.hop == 0 else self.k.latency
+        return replace(table, link=self.k.link, network=network, hop=hop, network_hop=hop).on(self.chip)
 
     @cached_property
     def links(self) -> Rates:
@@ -193,10 +195,12 @@ class Pace:
         """Seconds of a kernel that does nothing."""
         return self.k.latency if self.gpu else 0.0
 
-    @cached_property
-    def experts(self) -> float:
-        """Seconds in which a host launches a layer with experts; those of racks, whose chips share their host's memory, launch graphs."""
-        return where(self.chip.pod[0] <= 8, self.k.experts, 0.0) if self.gpu else 0.0
+    def host(self, experts):
+        """Seconds in which a host launches what no graph holds of a layer with so many experts on a device."""
+        rest, theirs, each = LAUNCHES if STORED.get(self.products, 2) == 2 else NARROWER
+        alone = {"none": 1.0, "parts": 0.0}.get(self.software.graphs, where(self.chip.pod[0] <= 8, 1.0, 0.0))
+        made = 0.0 if self.software.graphs == "whole" else alone * rest + theirs + each * experts
+        return self.k.experts * made / (LAUNCHES[0] + LAUNCHES[1] + LAUNCHES[2] * 8)
 
     @cached_property
     def usual(self) -> float:
@@ -246,10 +250,9 @@ class Pace:
 
     def rate(self, n, inside):
         """Bytes/s, one way, that each of n chips gets in a ring of them, if neighbours in it are `inside` chips apart."""
-        chip = self.chip
-        group = adjacent(chip, n)
+        group = adjacent(self.chip, n)
         if self.gpu:
-            members = maximum(1.0, minimum(n, chip.pod[0] / inside))
-            group = in_domains(members, n / members, chip.neighbours)
+            members = maximum(1.0, minimum(n, self.chip.pod[0] / inside))
+            group = in_domains(members, n / members, self.chip.neighbours)
         seconds = collective_seconds("AllGather", 1.0, group, replace(self.links, hop=0.0, network_hop=0.0))
         return where(n > 1, (1 - 1 / n) / nonzero(seconds), self.links.link)

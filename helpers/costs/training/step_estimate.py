@@ -113,9 +113,8 @@ def _layer(layer: Layer, pace: Pace, along) -> LayerPrices:
     stream = [pace.stream(numbers, KERNELS) for numbers in layer.streamed]
     forward, backward = (sum(p[i] for p in products) + attention[i] + stream[i] for i in (0, 1))
     if layer.kind.moe and pace.gpu:  # between full overlap of host and chip and none
-        forward, backward = (
-            sqrt(x**2 + (share * pace.experts) ** 2) for x, share in ((forward, 1 / 3), (backward, 2 / 3))
-        )
+        host = pace.host(next(p.groups for p in layer.products if p.role == "experts")) / 3
+        forward, backward = sqrt(forward**2 + host**2), sqrt(backward**2 + (2 * host) ** 2)
     groups = [(send, along(*send.axes)) for send in layer.sends if send.runs]
     sends = tuple((send, pace.send(send, group), where(group.domains > 1, 0, 1)) for send, group in groups)
     return LayerPrices(forward, backward, attention, stream[0], sends)
@@ -172,8 +171,7 @@ def estimated(c: Config, chip: Chip, layout: Layout, priced: Prices) -> Estimate
     """The same of a step whose operations are priced, with the ends of its interval."""
     parts = _parts(c, chip, shared(layout, chip), priced)
     mid, measured = sum(parts.values()), bool(chip.generation)
-    unknown = {"always": True, "experts": c.moe is not None, "chip": not measured}
-    wide = prod(SPREAD[name] for name, on in unknown.items() if on)
+    wide = prod((SPREAD["always"], SPREAD["experts"] if c.moe else 1.0, 1.0 if measured else SPREAD["chip"]))
     return Estimate(mid / wide, mid, mid * wide, parts, "" if measured else chip.lender)
 
 
@@ -211,9 +209,7 @@ def _parts_of_layer(layer: LayerPrices, layout: Layout, pace: Pace) -> dict:
     waits = (pace.k.tensor if pace.gpu else pace.k.data) if overlaps else 1.0
 
     def passes(chosen, inside=False):  # seconds of both passes' collectives, or of those that are inside a domain
-        runs = [
-            (s.passes(layout.policy), took * (within if inside else 1)) for s, took, within in layer.sends if chosen(s)
-        ]
+        runs = [(s.passes(layout.policy), took * (near if inside else 1)) for s, took, near in layer.sends if chosen(s)]
         return tuple(sum((times[i] * seconds for times, seconds in runs), 0.0) for i in (0, 1))
 
     def beside(sent, forward, backward):

@@ -117,4 +117,5 @@ def test_errors_say_what_would_be_right():
     refused(
         (lambda: Pace(chip("A100"), products="mxfp8").product(WAVE), "A100 has no published rate for 'fp8'"),
         (lambda: Software(attention="flash"), "attention is 'fused', 'earlier', 'unmasked' or 'stored', not 'flash'"),
+        (lambda: Software(graphs="some"), "graphs are 'usual', 'none', 'parts' or 'whole', not 'some'"),
     )

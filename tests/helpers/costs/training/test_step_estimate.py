@@ -9,7 +9,7 @@ import pytest
 
 from helpers.costs.rooflines.chips import chip
 from helpers.costs.training.layout import Layout
-from helpers.costs.training.operation_seconds import CONSTANTS, Software
+from helpers.costs.training.operation_seconds import CONSTANTS, LAUNCHES, NARROWER, Software
 from helpers.costs.training.step_estimate import (
     Estimate,
     step_seconds,
@@ -80,18 +80,27 @@ def test_a_second_microbatch_hides_what_experts_exchange():
 
 
 def test_a_host_launches_a_layer_with_experts_in_its_own_time():
-    """However few tokens there are; not where the chips are those of a rack, and not without experts."""
-    k = replace(CONSTANTS, experts=0.02)
-    for name, of, waits in (
-        ("qwen-3-30b-a3b", "H100", True),
-        ("qwen-3-30b-a3b", "GB200", False),
-        ("qwen-3-8b", "H100", False),
+    """However few tokens there are: its kernels by the experts of a device, more of them in eight bits, and of graphs what they leave."""
+    k, (rest, theirs, each) = replace(CONSTANTS, experts=0.02), LAUNCHES
+    of_eight = rest + theirs + 8 * each
+    for name, of, products, graphs, launches in (
+        ("qwen-3-30b-a3b", "H100", "bf16", "usual", rest + theirs + 16 * each),
+        ("qwen-3-30b-a3b", "H100", "fp8", "usual", NARROWER[0] + NARROWER[1] + 16 * NARROWER[2]),
+        ("qwen-3-30b-a3b", "H100", "bf16", "whole", 0.0),
+        ("qwen-3-30b-a3b", "GB200", "bf16", "usual", theirs + 16 * each),
+        ("qwen-3-30b-a3b", "GB200", "mxfp8", "parts", NARROWER[1] + 16 * NARROWER[2]),
+        ("qwen-3-30b-a3b", "GB200", "bf16", "none", rest + theirs + 16 * each),
+        ("qwen-3-8b", "H100", "bf16", "none", 0.0),
     ):
-        c, laid = model(name), Layout(dp=8, policy="everything")
-        few = step_seconds(c, chip(of), laid, 8, 128, k=k).parts["kernels"]
-        assert (few >= 0.02 * c.L) == waits, name
-        many = [step_seconds(c, chip(of), laid, 512, 4096, k=x).parts["kernels"] for x in (k, CONSTANTS)]
-        assert many[0] == pytest.approx(many[1], rel=0.02)
+        c, laid, made = model(name), Layout(ep=8, policy="everything", products=products), Software(graphs=graphs)
+        laid = laid if c.moe else replace(laid, ep=1, dp=8)
+        few, alone = (
+            step_seconds(c, chip(of), laid, 8, 128, made, x).parts["kernels"] for x in (k, replace(k, experts=0.0))
+        )
+        waits = 0.02 * c.L * launches / of_eight
+        assert max(waits, alone) <= few <= waits + alone, (name, of, graphs)
+        many = [step_seconds(c, chip(of), laid, 512, 4096, made, x).parts["kernels"] for x in (k, CONSTANTS)]
+        assert many[0] == pytest.approx(many[1], rel=0.03)
 
 
 def test_interleaved_stages_hide_what_they_hand_on():
