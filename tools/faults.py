@@ -289,7 +289,7 @@ FAULTS = [
     ),
     Fault(
         "an export that a spreadsheet computes",
-        "autograder/lms/canvas.py",
+        "autograder/lms/tables.py",
         r"if FORMULA\.match\(text\)",
         "if False",
         "tests/autograder/lms/test_canvas.py",
