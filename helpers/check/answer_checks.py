@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import nullcontext, suppress
 from functools import cache
-from inspect import isfunction, signature
+from inspect import Parameter, isfunction, signature
 from itertools import takewhile, zip_longest
 from operator import is_
 from typing import TYPE_CHECKING
@@ -48,7 +48,8 @@ class Answer:
         self.todo: list[Callable[[], str | None]] = []
         self.mistakes = Mistakes(rtol, twice)
         self.asked: tuple = ()
-        self.names = [*signature(answer).parameters] if isfunction(answer) else []
+        self.parameters = signature(answer).parameters if isfunction(answer) else {}
+        self.names = [*self.parameters]
         self.given: list[tuple] = []  # (what is right, arguments) of single cases
         self.settings: list[Callable] = []  # each gives (what is right, draws by name) of its cases
         self.ahead: list[tuple] = []  # (arguments, value) of the next calls that are known, the last one first
@@ -253,8 +254,12 @@ class Answer:
     def _cases(self) -> Iterator[Case]:
         """Stated cases with what the answer gives for them; no more than take `PATIENCE` seconds."""
         until = time.monotonic() + PATIENCE
+        defaults = [p.default for p in self.parameters.values()]
+        given = [(expected, dict(zip(self.names, (*args, *defaults[len(args) :])))) for expected, args in self.given]
         given = [
-            (expected, dict(zip(self.names, args))) for expected, args in self.given if len(args) == len(self.names)
+            (expected, named)
+            for expected, named in given
+            if {*self.names} == {*named} and Parameter.empty not in named.values()
         ]
         for stated in (lambda: given, *self.settings):
             cases = stated()

@@ -62,6 +62,7 @@ def how_off(
         _relation(wrong, rtol)
         or factor(first.got, first.expected, bool(where))
         or _constant(wrong, rtol)
+        or _in_parts(wrong)
         or _form(first, rtol)
     )
     if place := _where(wrong, right):
@@ -186,6 +187,14 @@ def _constant(wrong: Sequence[Case], rtol: float) -> str | None:
     return f"it is {by:.4g} times what it should be" if same else None
 
 
+def _in_parts(wrong: Sequence[Case]) -> str | None:
+    """Numbers with a fraction where whole ones are asked for."""
+    whole = all(_number(c.got) and isinstance(c.expected, numbers.Integral) for c in wrong)
+    if whole and len(wrong) > 1 and wrong[0].got % 1 and 2 * sum(c.got % 1 > 0 for c in wrong) > len(wrong):
+        return "it is no whole number, and should be one: is something not rounded?"
+    return None
+
+
 def _number(x) -> bool:
     """Whether something is a number that a float holds."""
     return isinstance(x, numbers.Real | np.number) and not isinstance(x, bool) and abs(x) < 1e300
@@ -278,6 +287,7 @@ def _conditions(args: Mapping) -> Iterator[tuple[str, Callable]]:
             yield f"{n} has an entry twice", lambda a, n=n: len(set(map(repr, a[n]))) < len(a[n])
         if isinstance(v, tuple | list) and v and all(map(_number, v)):
             yield f"{n} has an odd entry", lambda a, n=n: any(x % 2 == 1 for x in a[n])
+            yield f"{n} has entries that differ", lambda a, n=n: len(set(a[n])) > 1
             yield f"{n} has an entry that is 1", lambda a, n=n: 1 in a[n]
             yield f"{n} has an entry that is 0", lambda a, n=n: 0 in a[n]
     for n, m in combinations([n for n, v in args.items() if _number(v)], 2):

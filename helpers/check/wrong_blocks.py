@@ -3,6 +3,7 @@
 Nothing here knows an exercise, and nothing that is said is a number of a result: a factor, an axis, a place, an order.
 """
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
@@ -21,6 +22,7 @@ CLOSE = {"bf16": 0.01, "f16": 5e-3, "f32": 1e-4, "f64": 1e-9, "fp8": 0.1}
 """How far a number may be off, as a share of the largest one; whole numbers are exact."""
 TURNED = "the other way round the ring: whose block has come after so many hops?"
 WHOLE = 0.01  # how near to -1 a factor is -1, in whatever type
+PATIENCE = 3  # seconds to look for what a result does not depend on
 NEARLY = 0.1  # of the largest number: what is off by less comes of another function or of fewer bits, hardly of another place
 
 
@@ -33,6 +35,7 @@ class Blocks:
     starts  of arguments laid out like the result: what each device has of them, by name
     near    which numbers of an array are those of another one, as far as the type tells, or with so many times the slack
     silent  axes along which nothing was sent
+    unread  gives a sentence on what the result does not depend on, and should; "" if nothing is known
     """
 
     sizes: dict[str, int]
@@ -42,6 +45,7 @@ class Blocks:
     starts: dict[str, Sequence[np.ndarray]]
     near: Callable[..., np.ndarray]
     silent: Sequence[str] = ()
+    unread: Callable[[], str] = str
 
     @classmethod
     def of(
@@ -311,7 +315,48 @@ def _where(b: Blocks) -> str:
         little = np.abs(held - wanted).max() < NEARLY * max(np.abs(w).max() for w in b.wanted)
         how = f"{off.sum():,} of {off.size:,} numbers are off{', each by little' if little else ''}"
     where = places(off[0])
-    return f"the result is wrong: {devices}{how}{where and f'; on the first of these devices {where}'}."
+    return f"the result is wrong: {devices}{how}{where and f'; on the first of these devices {where}'}.{b.unread()}"
+
+
+def unread(run: Callable, dense: Callable, arguments: Sequence[tuple], result: tuple, mesh: jax.sharding.Mesh) -> str:
+    """A part of the result that stays what it is whatever becomes of a part of an argument, and should not; "" if none is found.
+
+    run, dense  the program, and the function of whole arrays that it should be
+    arguments   (notation, sharded array) of each; `result` is that of what the program made of them
+    """
+    whole, until = [np.asarray(a) for _, a in arguments], time.monotonic() + PATIENCE
+    moved = lambda a, b: np.abs(a - b).max(initial=0) > NEARLY * np.abs(b).max(initial=0)  # noqa: E731
+    ours = lambda arrays: np.asarray(dense(*(a.astype(np.float32) for a in arrays)))  # noqa: E731
+    before, expected, pieces = np.asarray(result[1]), ours(whole), _parts(*result, mesh)
+    for k, (notation, array) in enumerate(arguments):
+        for part, index in _parts(notation, array, mesh):
+            if time.monotonic() > until:
+                return ""
+            other = [a.copy() for a in whole]
+            other[k][index] = 3 - other[k][index]
+            after = np.asarray(run(*(jax.device_put(a, x.sharding) for a, (_, x) in zip(other, arguments))))
+            right = ours(other)
+            for piece, at in pieces:
+                if (after[at] == before[at]).all() and moved(right[at], expected[at]):
+                    return f" There {piece} does not depend on {part}, and should."
+    return ""
+
+
+def _parts(notation: str, array: jax.Array, mesh: jax.sharding.Mesh) -> list[tuple[str, tuple]]:
+    """The array, what each device has of it, some indices of each dimension that is whole, and these on each device."""
+    name, _, dims = notation.rstrip("]").partition("[")
+    indices, sizes = array.sharding.devices_indices_map(array.shape), dict(mesh.shape)
+    mine = {str(indices[d]): (place(i, sizes), indices[d]) for i, d in reversed([*enumerate(mesh.devices.flat)])}
+    devices = [(f" of the device at {where}", index) for where, index in reversed(mine.values()) if len(mine) > 1]
+    cut = [
+        (f" at {letter.strip()} = {i}", d, i)
+        for d, (letter, n) in enumerate(zip(dims.split(","), array.shape))
+        if n > 1 and all(index[d] == slice(None) for index in indices.values())
+        for i in sorted({0, n // 2, n - 1})
+    ]
+    places = [("", (slice(None),) * array.ndim), *devices]
+    inside = [(where + at, (*index[:d], i, *index[d + 1 :])) for where, index in places for at, d, i in cut]
+    return [(name + where, index) for where, index in places + inside]
 
 
 def _mesh(b: Blocks) -> str:

@@ -130,3 +130,20 @@ def test_a_text_is_named_and_not_counted():
     ]
     said = how_off(cases, 1e-6)
     assert "policy is 'matmuls' or 'products'" in said and "len(" not in said
+
+
+def test_a_part_where_whole_numbers_are_asked_for_is_one():
+    cases = [Case({"n": n, "b": b}, 3 * n / b, 3 * -(-n // b)) for n, b in ((41, 20), (50, 12), (17, 4), (24, 8))]
+    assert "it is no whole number, and should be one: is something not rounded?" in how_off(cases, 1e-9)
+    assert how_off([Case({}, c.got, float(c.expected)) for c in cases], 1e-9) is None
+
+
+def test_a_case_with_a_default_is_among_those_that_are_looked_at(capsys):
+    def seconds(n, hop=2):
+        return n * hop + 1
+
+    a = check.Answer(seconds, points=1)
+    for n in (2, 4, 6):
+        a.gives(n * 2, n)
+    a.equals(lambda n, hop: n * hop + (hop > 2), n=check.ints(1, 9), hop=check.choice(2, 3))
+    assert "it is right except where hop is 2" in told(capsys, a)[1]
