@@ -316,36 +316,6 @@ def test_wrong_numbers_are_described_without_giving_one(f, says):
     assert earned == 0 and says in said
 
 
-def two_products(W, In, out=lambda partial: lax.psum_scatter(partial, "X", scatter_dimension=1, tiled=True)):
-    return out(lax.all_gather(In, "X", axis=1, tiled=True) @ W[0] @ W[1].T)
-
-
-def own_rows(W, In):
-    """The product of what the device has of In alone, with the rows that belong to it."""
-    mine = lax.dynamic_slice_in_dim(W, X() * In.shape[1], In.shape[1], axis=1)
-    return lax.psum_scatter(In @ mine[0] @ W[1].T, "X", scatter_dimension=1, tiled=True)
-
-
-@pytest.mark.parametrize(
-    ("f", "says"),
-    [
-        (lambda W, In: two_products(jnp.stack([W[0], W[0]]), In), "There S does not depend on W at M = 1, and should."),
-        (
-            lambda W, In: two_products(W, In.at[2].set(In[0])),
-            "There S does not depend on In at B = 2, and should.",
-        ),
-        (own_rows, "There S of the device at X = 0 does not depend on W of the device at X = 0 at D = 4, and should."),
-        (lambda W, In: two_products(W, In) ** 2, "numbers are off."),
-    ],
-)
-def test_what_a_result_does_not_depend_on_and_should_is_said(f, says):
-    given = ["W[M, D, F_X]", "In[B, D_X]"], "S[B, D_X]"
-    a = check.Program(f, 1, {"X": 4}, *given, sizes=dict(M=2, B=4, D=8, F=12), dtype="f32")
-    a.equals(lambda W, In: In @ W[0] @ W[1].T, n=1, M=2, B=4, D=8, F=12)
-    earned, said = told(a)
-    assert earned == 0 and said.endswith(says)
-
-
 def test_rows_of_one_number_have_no_factor_of_their_own():
     a = limited(lambda a: abs(gather(a)).reshape(-1, 2, a.shape[1])[:, ::-1].reshape(-1, a.shape[1]), dtype="f32")
     a.equals(abs, n=1, I=8, J=1)  # positive, as factors of rows have to be
