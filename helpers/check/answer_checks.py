@@ -255,11 +255,11 @@ class Answer:
         """Stated cases with what the answer gives for them; no more than take `PATIENCE` seconds."""
         until = time.monotonic() + PATIENCE
         defaults = [p.default for p in self.parameters.values()]
-        given = [(expected, dict(zip(self.names, (*args, *defaults[len(args) :])))) for expected, args in self.given]
+        filled = [(expected, (*args, *defaults[len(args) :])) for expected, args in self.given]
         given = [
-            (expected, named)
-            for expected, named in given
-            if {*self.names} == {*named} and Parameter.empty not in named.values()
+            (expected, dict(zip(self.names, args)))
+            for expected, args in filled
+            if len(args) == len(self.names) and not any(x is Parameter.empty for x in args)
         ]
         for stated in (lambda: given, *self.settings):
             cases = stated()

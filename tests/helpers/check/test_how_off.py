@@ -147,3 +147,10 @@ def test_a_case_with_a_default_is_among_those_that_are_looked_at(capsys):
         a.gives(n * 2, n)
     a.equals(lambda n, hop: n * hop + (hop > 2), n=check.ints(1, 9), hop=check.choice(2, 3))
     assert "it is right except where hop is 2" in told(capsys, a)[1]
+
+
+def test_cases_of_arrays_are_looked_at(capsys):
+    a = check.Answer(lambda A, n: {0: A[:n]}, points=1)
+    for n in (1, 2):
+        a.gives({0: 2 * np.arange(1.0, 5)[:n]}, np.arange(1.0, 5), n)
+    assert "in entry 0" in told(capsys, a)[1]
