@@ -91,15 +91,10 @@ class Hub:
 @contextlib.contextmanager
 def a_way_to(*places: Path):
     """Others may pass through the folders above `places` for a while: in CI, whose machine is nobody's; elsewhere the test skips."""
-    closed = {
-        folder
-        for place in places
-        for folder in [*place.parents, *place.resolve().parents]
-        if not folder.stat().st_mode & 0o001
-    }
-    modes = {folder: folder.stat().st_mode for folder in closed}
-    if closed and not os.environ.get("CI"):
-        pytest.skip(f"accounts of others cannot pass through {', '.join(sorted(map(str, closed)))}")
+    above = {f for place in places for f in (*place.parents, *place.resolve().parents)}
+    modes = {f: mode for f in above if not (mode := f.stat().st_mode) & 0o001}
+    if modes and not os.environ.get("CI"):
+        pytest.skip(f"accounts of others cannot pass through {', '.join(sorted(map(str, modes)))}")
     for folder, mode in modes.items():
         folder.chmod(mode | 0o001)
     yield

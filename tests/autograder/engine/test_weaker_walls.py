@@ -137,11 +137,8 @@ def graded(name: str) -> dict:
         for path in (Path(folder), *Path(folder).rglob("*")):
             path.chmod(0o777)
         places = kinds.PLACES.format(*map(str, (ROOT, course, proof, canary)))
-        leaks = {
-            n: places + kinds.clean(code)
-            for n, code in LEAKS.items()
-            if n != "network_dns" or "libseccomp" not in name  # then it reaches its own namespace
-        }
+        own = "network_dns" if "libseccomp" in name else ""  # then it reaches its own namespace
+        leaks = {n: places + kinds.clean(code) for n, code in LEAKS.items() if n != own}
         words = [str(canary), PROBES, json.dumps([*map(kinds.clean, FORGERS)]), json.dumps(leaks)]
         found = subprocess.run(
             [*around, sys.executable, "-B", "-c", before + inspect.cleandoc(GRADE), *words],

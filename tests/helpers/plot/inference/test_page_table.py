@@ -15,14 +15,9 @@ def test_an_arrow_for_each_entry_and_tokens_where_they_stand():
     pages = {t.get_position()[1]: t.get_text() for t in ax.texts if ":" in t.get_text()}
     assert [pages[p.xy2[1]][:6] for p in arrows] == ["page 0", "page 2", "page 2", "page 3"]
     memory = arrows[0].xy2[0]
+    inside = lambda t, u: u.get_position()[1] == t.get_position()[1] and memory < u.get_position()[0] < memory + 1.6  # noqa: E731
     found = {
-        pages[t.get_position()[1]][:6]: [
-            u.get_text()
-            for u in ax.texts
-            if u.get_position()[1] == t.get_position()[1] and memory < u.get_position()[0] < memory + 1.6
-        ]
-        for t in ax.texts
-        if ":" in t.get_text()
+        t.get_text()[:6]: [u.get_text() for u in ax.texts if inside(t, u)] for t in ax.texts if ":" in t.get_text()
     }
     assert found == {"page 0": ["a", "b"], "page 1": [], "page 2": ["c", "d"], "page 3": ["e"]}
     boxes = [p for p in ax.patches if isinstance(p, Rectangle) and p.get_x() >= memory and p.get_width() == 0.8]
