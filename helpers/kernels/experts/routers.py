@@ -70,10 +70,11 @@ ROUTERS = {
 """Routers of public models. Llama 4 multiplies what goes into the expert with its weight, the others what comes out."""
 
 
-def choose(logits, r: Router, bias=None):
+def choose(logits, r: Router, bias=None, given=None):
     """Experts of tokens with logits[T, E]: (expert[T, k], best first, weight[T, k]). Of equal ones the first is taken.
 
     bias   [E], added to scores for the choice; weights are those of the scores alone
+    given  [T, k], experts that a table has for each token's number, as in DeepSeek-V4's first layers, so that no score chooses them
     """
     E = logits.shape[-1]
     if r.k > E * r.limit // r.groups or E % r.groups:
@@ -82,7 +83,7 @@ def choose(logits, r: Router, bias=None):
     by = scores if bias is None else scores + bias
     if r.limit < r.groups:
         by = jnp.where(allowed(by, r.groups, r.limit), by, -jnp.inf)
-    _, expert = lax.top_k(by, r.k)
+    expert = lax.top_k(by, r.k)[1] if given is None else given
     weight = jnp.take_along_axis(scores, expert, axis=-1)
     if r.scores == "softmax of the chosen":
         weight = jax.nn.softmax(weight, axis=-1)
@@ -122,6 +123,19 @@ def fullest(load, devices: int):
 def nudged(bias, load, step: float):
     """The bias[E] after a step of training: `step` up for experts with less than the mean of load[E], `step` down for those with more."""
     return bias + step * jnp.sign(load.mean() - load)
+
+
+def even_bias(scores, k: int, rounds: int = 20):
+    """A bias[E] with which each expert is chosen by about as many of the tokens of scores[T, E]: what `nudged` tends to, at once.
+
+    In each round a token's bar lies between its k-th and its next best sum, and an expert's bias moves half the way to where a share
+    of k/E of the tokens have its sum above their bar. Half, because all experts move at the same time.
+    """
+    E, bias = scores.shape[-1], jnp.zeros(scores.shape[-1])
+    for _ in range(rounds):
+        bar = lax.top_k(scores + bias, k + 1)[0][:, k - 1 :].mean(-1, keepdims=True)
+        bias = bias - jnp.quantile(scores + bias - bar, 1 - k / E, axis=0) / 2
+    return bias
 
 
 def balance_loss(scores, expert, axes=()):

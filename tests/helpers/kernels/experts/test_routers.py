@@ -90,6 +90,12 @@ def test_a_bias_evens_out_what_tokens_prefer():
         assert load.sum() == 2048
     assert seen[0] > 1.8 and np.mean(seen[-10:]) < 1.3
     assert (routers.nudged(bias, load, 0.0) == bias).all()
+    at_once = routers.even_bias(jax.nn.sigmoid(logits), 2)
+    assert routers.fullest(routers.loads(routers.choose(logits, r, at_once)[0], 16), 16) < 1.05
+    expert, weight = routers.choose(logits, r, at_once, given=jnp.tile(jnp.array([5, 3]), (1024, 1)))
+    assert (expert == jnp.array([5, 3])).all() and np.allclose(
+        weight[:, 0] * jax.nn.sigmoid(logits[:, 3]), weight[:, 1] * jax.nn.sigmoid(logits[:, 5])
+    )
     assert (routers.nudged(jnp.zeros(3), jnp.array([1, 2, 3]), 0.5) == jnp.array([0.5, 0.0, -0.5])).all()
 
 
