@@ -87,7 +87,6 @@ def test_a_bias_evens_out_what_tokens_prefer():
         load = routers.loads(routers.choose(logits, r, bias)[0], 16)
         seen.append(float(routers.fullest(load, 16)))
         bias = routers.nudged(bias, load, 0.01)
-        assert load.sum() == 2048
     assert seen[0] > 1.8 and np.mean(seen[-10:]) < 1.3
     assert (routers.nudged(bias, load, 0.0) == bias).all()
     at_once = routers.even_bias(jax.nn.sigmoid(logits), 2)
@@ -101,7 +100,6 @@ def test_a_bias_evens_out_what_tokens_prefer():
 
 def test_the_balance_loss_by_hand_and_by_its_gradient():
     shares = np.array([0.7, 0.1, 0.1, 0.1])
-    assert 4 * (shares**2).sum() == pytest.approx(2.08)
     expert = jnp.repeat(jnp.arange(4), jnp.array([7, 1, 1, 1]))[:, None]
     scores = jnp.tile(shares, (10, 1))
     assert routers.balance_loss(scores, expert) == pytest.approx(2.08)
