@@ -1,5 +1,5 @@
 """Draw: two meshes on the same chips, a token's copies over hosts, the load of experts over training (chapter 8).
 
 May import: plot.picture, plot.marks; helpers.costs.
-Tests: tests/helpers/plot/experts.
+Tests: tests/helpers/plot.
 """

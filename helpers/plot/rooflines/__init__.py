@@ -1,5 +1,5 @@
 """Draw: the systolic array and the torus (chapter 1).
 
 May import: plot.picture; helpers.costs.
-Tests: tests/helpers/plot/rooflines.
+Tests: tests/helpers/plot.
 """

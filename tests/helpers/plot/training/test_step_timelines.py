@@ -1,14 +1,13 @@
 """A step over time: nothing runs twice at once, nothing before what it needs, and links stick out where the formula says."""
 
 import pytest
-from matplotlib.patches import Rectangle
 
 from helpers import plot
 from helpers.costs.rooflines.chips import chip
 from helpers.costs.training.closed_forms import accumulation_bytes
 from helpers.costs.training.dp_fsdp_tp import cost, data_ratio
 
-V5P, ALT = chip("v5p"), "a timeline of a training step, in words"
+V5P = chip("v5p")
 L, N, D, F, M = 6, 64, 8192, 32768, 3
 
 
@@ -60,11 +59,3 @@ def test_microbatches_send_the_bytes_of_their_way(way):
     last = sorted(s.start for s in some if s.kind == "backward")[-L:]
     sums = [s.start for s in some if s.kind in ("AllReduce", "ReduceScatter")]
     assert len(sums) == (L if once else 4 * L) and (min(sums) > last[0]) == once
-
-
-def test_each_span_is_a_box_with_its_layer():
-    some = run("DP", 1700)
-    ax = plot.step_timelines({"DP": some}, ALT).figure.axes[0]
-    boxes = {(p.get_x(), p.get_y()): p.get_width() for p in ax.patches if isinstance(p, Rectangle)}
-    assert boxes == {(s.start, s.row): s.seconds for s in some}
-    assert [t.get_text() for t in ax.texts] == [str(s.layer) for s in some]

@@ -9,9 +9,8 @@ import pytest
 from matplotlib.patches import Rectangle
 
 from helpers import plot
-from helpers.costs.transformers.config import MLA, Config
 from helpers.costs.transformers.layer_products import backward, einsum
-from helpers.costs.transformers.parameters_and_flops import flops, kv_cache, parameters
+from helpers.costs.transformers.parameters_and_flops import flops
 from helpers.costs.transformers.public_models import model
 from helpers.costs.transformers.training_memory_bytes import saved, train_flops
 from helpers.kernels.transformers import mixture_of_experts as moe
@@ -21,17 +20,6 @@ from helpers.plot.transformers.products import PASSES
 from tests.helpers.plot.drawn import ALT, texts
 
 CHOICES = [(0, 1), (0, 2), (0, 3), (1, 0), (2, 0), (2, 1)]
-
-
-def test_the_stack_and_the_block_name_every_matrix():
-    said = " ".join(texts(plot.decoder_stack(ALT)))
-    assert "[V, D]" in said and "[D, V]" in said and "[B, T, V]" in said
-    c = model("llama-3-70b")
-    block = texts(plot.transformer_block(c, ALT))
-    held = [float(said.split("\n")[1].removesuffix(" M")) for said in block if said.endswith(" M")]
-    assert len(held) == 7  # the matrices of a layer; each is rounded to a million
-    matrices = parameters(c).attention + parameters(c).mlp
-    assert abs(sum(held) - matrices / c.L / 1e6) <= 3.5
 
 
 @pytest.mark.parametrize("spec", ["btd,df->btf", "btnh,bsnh->btsn", "ijkl,ijmno->klmno"])
@@ -60,17 +48,6 @@ def test_the_three_products_are_those_of_the_backward_pass():
     assert [({frozenset(a), frozenset(b)}, frozenset(out)) for a, b, out in drawn] == wanted
     for a, b, out in drawn:
         assert a[1] == b[0] and out == a[0] + b[1] and prod(map(len, {a, b, out})) == 8
-
-
-def test_heads_say_what_the_cache_keeps():
-    shape = dict(D=1024, L=3, N=8, F=1, V=1, H=128)
-    latent = Config(**shape | {"H": None}, K=8, mla=MLA(None, 512, 128, 64, 128))
-    models = {"MHA": Config(K=8, **shape), "GQA": Config(K=2, **shape), "MLA": latent}
-    picture = plot.kv_heads(models, ALT)
-    for ax, c in zip(picture.figure.axes, models.values(), strict=True):
-        said = [t.get_text() for t in ax.texts]
-        assert said.count("q") == 8 and said.count("k") == said.count("v") == c.K
-        assert any(f"= {kv_cache(c, 1, bytes_each=1) / 3:,.0f} numbers" in t for t in said)
 
 
 @pytest.mark.parametrize("factor", [0.5, 1, 2])
@@ -110,12 +87,3 @@ def test_a_step_over_time_keeps_and_repeats_what_is_counted(policy):
     most = max(held for *_, held in steps)
     assert most == pytest.approx(saved(c, 1, T, "everything") / 8 * (8 if policy == "everything" else 1) + (
         0 if policy == "everything" else saved(c, 1, T, policy) * 7 / 8))  # fmt: skip
-
-
-def test_an_arrow_leads_from_box_to_box_and_nowhere_else():
-    columns, arrows = [["config"], ["formula", "program"], ["equal?"]], [("config", "formula"), ("program", "equal?")]
-    ax = plot.flow(columns, arrows, ALT, marked=("program",)).figure.axes[0]
-    assert [t.get_text() for t in ax.texts] == sum(columns, []) and len(ax.patches) == 4 + 2
-    assert sum(p.get_facecolor()[2] > p.get_facecolor()[0] for p in ax.patches if isinstance(p, Rectangle)) == 1
-    with pytest.raises(ValueError, match="'nowhere'"):
-        plot.flow(columns, [("config", "nowhere")], ALT)
