@@ -12,7 +12,6 @@ import pytest
 
 from helpers.prose import names
 from tests.book.conftest import ROOT, extension
-from tests.book.test_prose import typed
 from tests.helpers.costs.tables import walks
 
 errata = extension("errata")
@@ -80,20 +79,6 @@ def said(row: dict, *parts: str) -> str:
     """Sentences of a row as the page shows them, as text."""
     own = errata.worked(row, SCOPE)
     return re.sub(r"<[^>]+>", "", " ".join(errata.marked(row[part], own) for part in parts))
-
-
-@walks(ERRATA.values())
-def test_a_row_says_in_sentences_what_is_so_and_why_it_matters(row):
-    assert row["severity"] in errata.SEVERITIES
-    assert len(said(row, "title").split()) >= 4 and row["id"] not in row["title"]
-    assert len(said(row, "matters").split()) >= 8
-    for part in ("says", "correct", "matters"):
-        text = said(row, part)
-        assert re.match(r"[\W\d]*\w", text) and re.search(r"[.?]$", text), text
-        assert "{{" not in text and len(text.split()) >= 4
-    # what the source prints stands in quotes, or in a heading after "not"
-    shown = f"# T\n\n{re.sub(' not .*', '', row['title'])}\n\n{row['correct']}\n\n{row['matters']}\n"
-    assert typed(shown) == []
 
 
 def page() -> str:

@@ -46,18 +46,6 @@ def test_no_timing_of_the_building_machine_is_a_figure_of_the_book(path):
     assert not live_outputs(cells(path))
 
 
-def test_measured_rows_in_a_figure_are_of_one_chip_and_count():
-    """A source of collectives may have measured several chips and sizes; a curve is for one."""
-    picked = [c for path in PAGES for _, c in cells(path) if "collectives.json" in c or 'data["rows"]' in c]
-    chosen = [c for c in picked if '"source"]' in c]
-    assert chosen and all('r["chip"]' in c and re.search(r'r\["(chips|domains)"\]', c) for c in chosen)
-
-
-def test_a_hop_of_a_torus_is_not_said_of_gpus():
-    """Figures of chapter 7 price a hop by its chip; its text takes the same number."""
-    assert not re.search(r"\bHOP\b", (ROOT / "book/ch07_racks.md").read_text(encoding="utf-8"))
-
-
 @pytest.mark.parametrize("path", PAGES, ids=lambda p: p.stem)
 def test_the_text_of_a_link_has_no_formula(path):
     """Sphinx writes it out as it stands, dollars and all."""

@@ -1,12 +1,11 @@
 """The benchmark of the accelerator, as far as it goes without one: what it predicts, what it stores, and what becomes of failures."""
 
 import json
-import re
 
 import jax
 import pytest
 
-from helpers.costs.rooflines.chips import CHIPS, chip
+from helpers.costs.rooflines.chips import chip
 from helpers.costs.transformers.config import Config
 from tools import accelerator, bench_attention, bench_hardware as bench, hardware_cases as hardware
 
@@ -20,33 +19,6 @@ def test_a_driver_s_name_finds_the_chip_and_no_other():
     assert {kind: accelerator.named(kind).name for kind in names} == names
     others = "NVIDIA L4", "NVIDIA GH200 480GB", "NVIDIA H200 NVL", "TPU v3", "TPU7x", "cpu"
     assert not any(map(accelerator.named, others))
-
-
-@pytest.mark.parametrize("name", CHIPS)
-def test_every_chip_has_a_floor_and_an_estimate_no_smaller(name):
-    at = chip(name)
-    rows = [case.predicted(at) for part in hardware.PARTS for case in part(hardware.Sizes(), at)]
-    assert {r["sizes"]["B"] for r in rows if r["what"] == "matmul"} == {2**n for n in range(13)}
-    assert any(r["sizes"].get("weights") == "fp8" for r in rows) == ("fp8" in at.flops)
-    assert [r for r in rows[2:] if not 0 < r["floor_s"] <= r["estimate_s"]] == []  # after a launch and a kernel
-
-
-def test_floors_by_hand():
-    """On an H100: 2·8192² bytes of weights and 2·2·8192 of rows, or half of the former in int8; 2·512·8192² FLOPs."""
-    at, D = chip("H100"), 8192
-    rows = [c.predicted(at) for part in (hardware.matmul, hardware.quantised) for c in part(hardware.Sizes(), at)]
-    floors = {(r["sizes"]["B"], r["sizes"]["weights"]): (r["floor_s"], r["bound"]) for r in rows}
-    assert floors[1, "bf16"] == (pytest.approx((2 * D * D + 4 * D) / 3.35e12), "hbm")
-    assert floors[1, "int8"] == floors[1, "fp8"] == (pytest.approx((D * D + 4 * D) / 3.35e12), "hbm")
-    assert floors[512, "bf16"] == (pytest.approx(2 * 512 * D * D / 9.89e14), "math")
-
-
-def test_a_loop_casts_narrow_weights_every_time():
-    """Weights that were made wide before the loop would be read wide: no quantised product at all."""
-    program = next(hardware.quantised(TINY, None)).program()
-    text = bench.repeated(program.step, 9).lower(program.state, program.constants).compile().as_text()
-    carried = re.search(r"= (\(.*\)) while\(", text)[1]
-    assert carried.count("s8[32,32]") == TINY.matrices and "[32,32]" not in carried.replace("s8[32,32]", "")
 
 
 def test_what_refuses_is_a_row_and_the_others_go_on(monkeypatch, tmp_path):
