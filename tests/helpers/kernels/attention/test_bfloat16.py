@@ -6,12 +6,11 @@ import numpy as np
 import pytest
 
 from helpers.kernels import mesh as meshes
-from helpers.kernels.attention import dense_attention, flash_attention, masks, ring_attention
-from helpers.kernels.attention.masks import CAUSAL, FULL, Mask
+from helpers.kernels.attention import ring_attention
+from helpers.kernels.attention.masks import CAUSAL
 from tests.helpers.kernels.attention import reference
 
 ONE = 2**-8
-SINKS = Mask(True, 4, 2)
 
 
 def near(got, want, gradients=2):
@@ -25,26 +24,6 @@ def near(got, want, gradients=2):
 
 def given(T, S, N, K, H, B=2):
     return reference.draw(B, T, S, N, K, H, dtype="bfloat16")
-
-
-@pytest.mark.parametrize("mask", [FULL, SINKS], ids=str)
-def test_dense_attention(mask):
-    """What all others are compared with, against NumPy in float64: odd sizes, grouped heads, a text of no keys."""
-    g, seen = given(5, 11, 4, 2, 3), mask.array(5, 11) & (np.arange(11) < np.array([11, 0])[:, None, None])
-    f = reference.pulled(lambda *x: dense_attention.attention(*x, seen))
-    near(jax.jit(f)(*g), reference.dense(*g, seen[:, None]))
-
-
-@pytest.mark.slow
-def test_rows_and_columns_in_any_order():
-    g, plan = given(7, 9, 2, 1, 4), masks.plan(7, 9, 4, 3, CAUSAL)
-
-    @jax.jit
-    def run(q, k, v, do):
-        out, total = flash_attention.forward_by_rows(q, k, v, plan, [1, 0])
-        return out, *flash_attention.backward_by_columns(q, k, v, out, total, do, plan, [2, 0, 1])
-
-    near(run(*g), reference.dense(*g, CAUSAL.array(7, 9)))
 
 
 @pytest.mark.slow

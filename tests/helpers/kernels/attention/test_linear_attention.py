@@ -96,21 +96,6 @@ def test_gradients_in_bfloat16(way):
         np.testing.assert_allclose(got.astype(np.float32), want, rtol=2**-8, atol=2e-5)
 
 
-def test_one_product_is_right_for_the_last_row_only():
-    """Phi(Q)(phi(K)ᵀ V) is attention without a mask."""
-    q, k, v, _ = given()
-    every, causal, whole = jax.jit(
-        lambda *x: (
-            linear_attention.unmasked(*x, linear_attention.elu),
-            linear_attention.parallel(*x, linear_attention.elu),
-            linear_attention.parallel(*x, linear_attention.elu, causal=False),
-        )
-    )(q, k, v)
-    np.testing.assert_allclose(every, whole, rtol=1e-5, atol=1e-6)
-    off = np.abs(every - causal).max((0, 2, 3))
-    assert off[-1] < 1e-6 and (off[:-1] > 0.05).all()
-
-
 @pytest.mark.slow
 def test_a_prompt_is_handed_to_the_steps_that_follow():
     """The state after a prompt, made in chunks or by steps, and decoding from it."""

@@ -49,22 +49,6 @@ def test_blocks_are_those_with_something_to_see(T, S):
                 assert not full[:, part.shape[1] :].any()
 
 
-def test_the_seeds_attention_with_its_polarity():
-    """It fills where its mask is True, so a lower triangle has to be inverted; result and weights."""
-    q, k, v, do = reference.draw(2, 4, 4, 3, 3, 5)
-    hidden = ~np.tril(np.ones((4, 4), bool))
-    want = reference.dense(q, k, v, do, ~hidden)[0]
-    y, P = jax.jit(
-        lambda *x: (dense_attention.attention(*x, masks.flipped(hidden)), dense_attention.weights(*x[:2], CAUSAL))
-    )(q, k, v)
-    np.testing.assert_allclose(y, want, atol=1e-6)
-    np.testing.assert_allclose(P.sum(-1), 1, rtol=1e-6)
-    assert not np.asarray(P)[..., hidden].any()
-    np.testing.assert_allclose(np.einsum("bnts,bsnh->btnh", P, v), want, atol=1e-6)
-    times = np.asarray(jax.nn.softmax(np.where(hidden, 0.0, np.ones((4, 4)))))
-    assert (times[hidden] > 0.1).all()  # errata E004-17: a score times 0 keeps the weight e^0
-
-
 @pytest.mark.parametrize(
     "K", [2, *(pytest.param(k, marks=pytest.mark.slow("one KV head, or one for each query")) for k in (1, 6))]
 )

@@ -1,7 +1,5 @@
 """Ring and striped attention: equal to dense attention and its gradients on any number of devices; what is sent, what is computed."""
 
-from functools import cache
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -11,85 +9,10 @@ from helpers import trace
 from helpers.kernels import mesh as meshes
 from helpers.kernels.attention import ring_attention
 from helpers.kernels.attention.masks import Mask
-from helpers.kernels.sharding.collectives import LEFT, RIGHT, hop
 from tests.helpers.kernels.attention import reference
 
 B, T, N, K, H = 2, 13, 4, 2, 4  # 13: no number of devices below divides it
 STRIPED = dict(places=ring_attention.stripes)
-
-
-@cache
-def given():
-    draw = np.random.default_rng(0)
-    return [jax.device_put(draw.standard_normal((B, T, n, H)).astype("float32")) for n in (N, K, K, N)]
-
-
-def mask_of(causal=True, window=None, lengths=None, **_):
-    """[B, T, T], in NumPy, from the words alone."""
-    query, key = np.arange(T)[:, None], np.arange(T)
-    seen = (key <= query if causal else key < T) & (query - key < (window or T))
-    rows = np.array(lengths or (T,) * B)
-    return np.broadcast_to(seen, (B, T, T)) & (key < rows[:, None])[:, None]
-
-
-@jax.jit
-def dense(q, k, v, dout, mask):
-    """Attention and its gradients through the T x T matrix; 0 where a query sees nothing."""
-
-    def f(q, k, v):
-        k, v = (jnp.repeat(x, N // K, 2) for x in (k, v))
-        scores = jnp.einsum("btnh,bsnh->bnts", q, k) / H**0.5
-        P = jax.nn.softmax(jnp.where(mask[:, None], scores, -1e30)) * mask[:, None]
-        return jnp.einsum("bnts,bsnh->btnh", P, v)
-
-    out, pull = jax.vjp(f, q, k, v)
-    return out, *pull(dout)
-
-
-def around(n, lengths=None, **how):
-    """The same by n devices: jitted, of (q, k, v, dout)."""
-    run = ring_attention.program(meshes.mesh((n,), ("X",)), "X", **how)
-    rows = None if lengths is None else jnp.array(lengths)
-
-    def both(q, k, v, dout):
-        out, pull = jax.vjp(lambda *x: run(*x, rows), q, k, v)
-        return out, *pull(dout)
-
-    return jax.jit(both)
-
-
-@pytest.mark.parametrize("n, how", [(3, dict(ways=2, tile=2)), (8, STRIPED)])
-@pytest.mark.slow("compiles programs over five devices")
-def test_in_bfloat16(n, how):
-    """The sums are float32: the result is within one rounding (2^-8) of what bfloat16 inputs give exactly.
-
-    Gradients of keys and values are rounded at each of N hops.
-    """
-    given16 = [x.astype(jnp.bfloat16) for x in given()]
-    got, want = around(n, **how)(*given16), dense(*(x.astype(jnp.float32) for x in given16), mask_of(**how))
-    assert {x.dtype for x in got} == {jnp.dtype("bfloat16")}
-    np.testing.assert_allclose(got[0].astype(np.float32), want[0], rtol=2**-8, atol=1e-6)
-    for a, b in zip(got[1:], want[1:]):
-        b = np.asarray(b, np.float32)
-        assert np.abs(a.astype(np.float32) - b).max() < (n + 1) * 2**-8 * np.abs(b).max()
-
-
-def test_whose_keys_are_here():
-    """After r hops to the next device, (own - r) mod N; (own + r) belongs to the other way (errata E004-7)."""
-    n = 5
-
-    def numbers(x):
-        out = {RIGHT: [x], LEFT: [x]}
-        for way, came in out.items():
-            for _ in range(n - 1):
-                came.append(hop(came[-1], "X", way))
-        return [jnp.stack(came, 1) for came in out.values()]
-
-    mesh, one = meshes.mesh((n,), ("X",)), jax.P("X")
-    right, left = jax.jit(jax.shard_map(numbers, mesh=mesh, in_specs=one, out_specs=one))(np.arange(n))
-    for came, way in ((right, RIGHT), (left, LEFT)):
-        expected = [[(i - r if way == RIGHT else i + r) % n for r in range(n)] for i in range(n)]
-        assert came.tolist() == expected == [[ring_attention.held(i, r, n, way) for r in range(n)] for i in range(n)]
 
 
 # What is sent, from the program alone; its bytes are in test_mesh_costs.
@@ -155,18 +78,6 @@ def test_no_array_is_as_large_as_the_scores():
 
 
 # What is computed.
-
-
-def masks(n, C, places):
-    """[device, look]: scores that are not masked, counted one by one."""
-    at = [[int(t) for t in places(i, n, C)] for i in range(n)]
-    return [[sum(s <= t for t in at[i] for s in at[(i - r) % n]) for r in range(n)] for i in range(n)]
-
-
-def work(n, C, **how):
-    """[device, look]: scores that the program computed while it ran."""
-    run = ring_attention.program(meshes.mesh((n,), ("X",)), "X", ring_attention.counted, **how)
-    return run(*[np.ones((1, n * C, 1, 2), np.float32)] * 3)[1]
 
 
 def test_masked_blocks_are_not_multiplied():

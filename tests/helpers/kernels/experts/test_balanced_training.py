@@ -9,7 +9,7 @@ import pytest
 
 from helpers import trace
 from helpers.kernels import mesh as meshes
-from helpers.kernels.experts import balanced_training as tiny, routers
+from helpers.kernels.experts import balanced_training as tiny
 from helpers.kernels.transformers.adam import Adam
 
 run = cache(tiny.trained)
@@ -28,22 +28,6 @@ def test_a_bias_and_a_loss_even_experts_out_and_all_runs_learn():
         assert (run(**how).load.sum(1) == 2 * 512).all()
     assert run(**bias).fullest()[0] == run(**alone).fullest()[0]  # it is moved after the step
     assert not run(**alone).bias.any() and run(**bias).bias.any()
-
-
-@pytest.mark.slow("it trains for seconds")
-def test_a_step_that_is_too_large_throws_the_loads_about():
-    """Between its first and its last steps a bias of steps of 0.5 has not evened anything out, and tokens learn less."""
-    assert late(nudge=0.5) > 2 * late(nudge=0.01) and late(nudge=0.5) > late()
-    assert run(nudge=0.5).loss[-50:].mean() > 2 * run(nudge=0.01).loss[-50:].mean()
-
-
-@pytest.mark.slow("it trains for seconds")
-def test_no_run_is_more_even_than_chance():
-    """Choices that fall evenly and by themselves: 64 of each expert, with the spread of drawing 2 of 16."""
-    rng = np.random.default_rng(0)
-    logits = rng.standard_normal((200, 512, tiny.E)).astype("float32")
-    chance = [routers.fullest(routers.loads(routers.choose(x, tiny.ROUTER)[0], tiny.E), tiny.E) for x in logits]
-    assert np.mean(chance) < min(late(nudge=0.01), late(weight=1.0)) < np.mean(chance) * 1.3
 
 
 def test_a_step_over_devices_is_that_of_one():

@@ -1,7 +1,5 @@
 """Rows that arrive on each device are those of the routing, spread as exact probabilities say; no chunk's exchange waits for another's."""
 
-from math import comb
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -66,11 +64,6 @@ def moments(distribution: dict[int, float]) -> tuple[float, float]:
     return mean, sum((n - mean) ** 2 * p for n, p in distribution.items())
 
 
-def idle(devices: int) -> float:
-    """Probability that so many given devices get no row: all tokens choose among the experts of the others."""
-    return (comb(E - devices * E // N, K) / comb(E, K)) ** N
-
-
 def test_as_many_rows_arrive_as_the_routing_counts(drawn):
     rows, chosen = drawn
     counts = [np.bincount(batch.ravel() // (E // N), minlength=N) for batch in chosen]
@@ -84,14 +77,6 @@ def test_the_fullest_device_is_as_full_as_the_exact_distribution_says(drawn):
     assert all(near(fullest == n, p, p * (1 - p)) for n, p in exact.items())
     # The multinomial of 16 choices that may repeat is fuller, for a token's own two experts differ.
     assert not near(fullest, *moments(fullest_distribution(N * K, E, 1, N)))
-
-
-def test_so_many_devices_are_idle_as_exact_probabilities_say(drawn):
-    empty = (drawn[0] == 0).sum(1)
-    mean = N * idle(1)
-    variance = mean + N * (N - 1) * idle(2) - mean**2
-    assert near(empty, mean, variance)
-    assert not near(empty, N * (1 - 1 / N) ** (N * K), variance)  # choices that may repeat
 
 
 def test_products_cost_what_the_rows_of_a_device_do():

@@ -1,8 +1,5 @@
 """Routers equal a loop over tokens; groups are met as often as drawn; balance is that of the whole batch, by enumeration and jax.grad."""
 
-from itertools import combinations
-from math import comb
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -50,31 +47,6 @@ def test_a_router_equals_a_loop_over_tokens(r):
         near, w = by_hand(logits[t], r, bias)
         assert expert[t].tolist() == near
         assert np.allclose(weight[t], w, rtol=1e-5)
-
-
-def test_a_bias_changes_the_choice_and_no_weight():
-    logits = np.random.default_rng(1).standard_normal((50, 16)).astype("float32")
-    r = Router(4, "sigmoid", divided=False)
-    expert, weight = routers.choose(logits, r)
-    for bias in (np.zeros(16), np.full(16, 0.3), np.random.default_rng(2).standard_normal(16) / 20):
-        moved, weighed = routers.choose(logits, r, bias.astype("float32"))
-        kept = (moved == expert).all(-1)
-        assert kept.any() and (weighed[kept] == weight[kept]).all()
-        assert np.allclose(weighed, jax.nn.sigmoid(jnp.take_along_axis(logits, moved, 1)))
-
-
-def test_groups_that_are_met():
-    """Free: by the closed form, as every choice of a small case counts. V3's rule: nearly all four of its groups."""
-    E, k, m = 8, 3, 4
-    met = routers.parts_met(jnp.array(list(combinations(range(E), k))), E, m)
-    assert met.mean() == pytest.approx(m * (1 - comb(E - E // m, k) / comb(E, k)))
-    logits = np.random.default_rng(3).standard_normal((6000, 256)).astype("float32")
-    free, limited = (
-        float(routers.parts_met(routers.choose(logits, r)[0], 256, 8).mean())
-        for r in (Router(8, "sigmoid"), ROUTERS["deepseek-v3"])
-    )
-    assert free == pytest.approx(8 * (1 - comb(224, 8) / comb(256, 8)), abs=0.04)
-    assert 3.93 < limited < 3.99
 
 
 def test_a_bias_evens_out_what_tokens_prefer():

@@ -16,7 +16,6 @@ C = toy(L=1, D=8, H=4, F=12)
 PARAMS = random_params(C, scale=0.6)
 ENGINE = Engine(C, slots=3, size=40, chunk=4, page=40, pages=3)  # one page a slot
 PAGED = Engine(C, slots=3, size=40, chunk=4, page=8, pages=5)  # one text of 40 tokens takes them all
-EACH = pytest.mark.parametrize("engine", [pytest.param(ENGINE, id="slots"), pytest.param(PAGED, id="pages")])
 
 
 @jax.jit
@@ -54,46 +53,6 @@ def said():
 
 
 # ---- the contract of the engine
-
-
-TABLES = {0: [4], 1: [1, 3], 2: [0]}
-
-
-def rows(state, slot):
-    """All that belongs to a slot: its row of the cache, or its pages."""
-    cache = [a[:, TABLES[slot] if len(state.tables[0]) > 1 else slot] for a in jax.tree.leaves(state.cache)]
-    return [np.asarray(a) for a in cache] + [a[slot] for a in state[1:]]
-
-
-def same(state, other, slot):
-    return all(np.array_equal(a, b) for a, b in zip(rows(state, slot), rows(other, slot)))
-
-
-@pytest.mark.slow
-@EACH
-def test_prefill_insert_generate_and_the_other_slots_stay(engine):
-    texts = {0: [3, 1, 4, 1, 5], 2: [9], 1: [2, 6, 5, 3, 5, 8, 9, 7, 9, 3]}
-    table = lambda slot: TABLES[slot] if engine is PAGED else [slot]  # noqa: E731
-    state, heard = engine.empty(), {}
-    for slot, prompt in texts.items():
-        prefix = engine.prefill(PARAMS, prompt)
-        after = engine.insert(prefix, state, slot, table(slot))
-        assert all(same(state, after, other) for other in range(3) if other != slot)
-        assert not same(state, after, slot)
-        state, heard[slot] = after, [prefix.token]
-        before = state
-        state, tokens = engine.generate(PARAMS, state)
-        for other in range(3):
-            if other in heard:
-                heard[other].append(int(tokens[other]))
-            else:  # a slot that is not in use gets nothing, and nothing is written there
-                assert tokens[other] == -1 and same(before, state, other)
-    for slot, prompt in texts.items():
-        assert heard[slot] == alone(prompt, len(heard[slot]))
-    # A slot that was freed serves another text, as if it were new.
-    state = engine.insert(engine.prefill(PARAMS, [8, 8]), engine.free(state, 0), 0, table(0))
-    _, tokens = engine.generate(PARAMS, state)
-    assert tokens[0] == alone([8, 8], 2)[1]
 
 
 def test_a_prefix_from_blocks_is_the_prefix():
@@ -176,38 +135,6 @@ def test_each_request_says_what_it_says_alone(design, tree, engine, said):
     assert not tree or not any(node.held for node in serving.tree.nodes())
 
 
-def test_only_reading_in_the_same_engine_stalls_a_text():
-    requests = [Request("first", (1, 2), 15), Request("late", tuple(range(12)), 4, arrives=3)]
-    gaps = {design: max(orchestrator(design).serve(requests).timeline.served[0].gaps) for design in DESIGNS}
-    # Twelve tokens are read in three passes.
-    assert gaps == dict(static=1, interleaved=4, chunked=1, disaggregated=1)
-
-
-def test_keys_and_values_take_time_to_move():
-    request = Request("a", tuple(range(8)), 3)
-    one = 4 * 2 * C.L * C.K * C.H  # bytes of a token
-    near, far = (orchestrator("disaggregated", network=n).serve([request]).entries["a"] for n in (None, one * 8 / 5))
-    assert near.times == [1, 2, 3] and far.times == [1, 7, 8]
-    assert (near.inserted, far.inserted) == (2, 7)
-
-
-@pytest.mark.parametrize("design", ["interleaved", "disaggregated"])
-def test_requests_wait_for_pages_and_none_is_lost(design, said):
-    """Memory for one long text, or for a short one in each slot."""
-    serving = orchestrator(design, engine=PAGED)
-    for request in LOAD:
-        serving.submit(request)
-    with pytest.raises(ValueError, match="does not fit 40 places"):
-        serving.submit(Request("big", (1,) * 20, 30))
-    log = serving.run()
-    assert {name: entry.tokens for name, entry in log.entries.items()} == said
-    assert max(step.pages for step in log.steps) <= 5 == serving.blocks.available
-    late = [step for step in log.steps if step.waiting and len(step.running) < PAGED.slots and step.pages >= 3]
-    assert late  # somebody waited although there was a slot
-    rich = orchestrator(design).serve(LOAD)
-    assert len(log.steps) > len(rich.steps)
-
-
 def test_a_bad_request_is_told_why_and_the_others_are_served():
     serving = orchestrator("chunked", engine=Engine(C, slots=3, size=40, chunk=4, page=8, pages=2))
     serving.submit(Request("good", (1, 2), 1))
@@ -230,12 +157,3 @@ def test_a_stop_token_ends_a_text():
     stop = said[2]
     entry = orchestrator("interleaved").serve([Request("a", (1, 2, 3), 6, stop=stop)]).entries["a"]
     assert entry.tokens == said[: said.index(stop) + 1]
-
-
-def test_the_tree_spares_passes():
-    """A dozen requests that begin with the same eight tokens and go on differently."""
-    requests = [Request(f"r{i}", (*range(8), 20, i), 2) for i in range(12)]
-    plain, tree = (orchestrator("interleaved", tree).serve(requests) for tree in (False, True))
-    assert [e.tokens for e in plain.entries.values()] == [e.tokens for e in tree.entries.values()]
-    assert plain.tokens_read == 12 * 10 and tree.tokens_read == 10 + 11 * 2  # the last one is always read
-    assert len(tree.steps) < len(plain.steps)

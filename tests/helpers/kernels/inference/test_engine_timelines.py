@@ -12,7 +12,6 @@ from helpers.costs.inference.engine_simulation import budgeted
 from helpers.costs.inference.scheduler import POLICIES
 from helpers.kernels.inference.continuous_batching import Orchestrator, Request
 from helpers.kernels.inference.engine import Engine
-from helpers.kernels.inference.paged_batching import PagedServer
 from tests.helpers.kernels.inference.test_engine import ENGINE, PARAMS, C, load
 from tests.helpers.kernels.inference.token_pages import Tokens, start
 from tests.tiers import repeats, some
@@ -76,16 +75,6 @@ def told(server, requests, budget):
         assert {name for name, _ in step.generated} | set(step.read) == took_part <= there
     assert timeline.preempted == sum(entry.preempted for entry in log.entries.values())
     return log
-
-
-@pytest.mark.parametrize("policy", POLICIES)
-@pytest.mark.slow("with a model; the next test has none")
-def test_a_budget_of_tokens(policy):
-    """With a model: pages for one long request and a little more, 6 tokens a pass in pieces of up to 4."""
-    engine = Engine(C, slots=4, size=40, chunk=4, page=4, pages=10)
-    requests = load(18, arrivals=20)
-    log = told(PagedServer(engine, PARAMS, policy, budget=6), requests, 6)
-    assert max(step.tokens for step in log.steps) == 6 and (policy == "reserve" or any(s.preempted for s in log.steps))
 
 
 @pytest.mark.parametrize("policy", POLICIES)

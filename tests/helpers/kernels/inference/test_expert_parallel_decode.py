@@ -7,13 +7,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from helpers import trace
 from helpers.costs.transformers.config import MoE
 from helpers.kernels import mesh as meshes
 from helpers.kernels.inference import sharded_mlp
 from helpers.kernels.transformers import mixture_of_experts
-from tests.helpers.kernels.abstract_arrays import bf16, mesh as mesh_of
-from tests.helpers.kernels.inference.arrays_and_meshes import normal, one
+from tests.helpers.kernels.inference.arrays_and_meshes import normal
 from tests.helpers.kernels.transformers.families import random_params, toy
 
 EXPERTS = toy(D=16, L=1, moe=MoE(E=8, k=2, F=6))
@@ -53,23 +51,6 @@ def test_spread_experts_equal_dense(cut, factor, want):
     mesh = meshes.mesh((2, 4), ("Y", "Z"))
     got = sharded_mlp.program(EXPERTS, mesh, cut, factor)(given[1], *sharded_mlp.arrays(given[0]))
     np.testing.assert_allclose(got, given[want], rtol=1e-4, atol=1e-5)
-
-
-@pytest.mark.parametrize("Y, Z", [(2, 4), (8, 16)])
-def test_what_spread_experts_send(Y, Z):
-    """Whole tokens: one AllReduce of B·D, whatever k; cut tokens: E·C places there and back, then B·D/|Z| over Y."""
-    B, D, E, k, F = 64, 256, 32, 2, 512
-    mesh = mesh_of(Y=Y, Z=Z)
-    c = toy(D=D, moe=MoE(E=E, k=k, F=F))
-    given = (bf16(B, D), bf16(D, E), bf16(E, D, F), bf16(E, D, F), bf16(E, F, D))
-    assert list(trace.sent(sharded_mlp.program(c, mesh), *given)) == [one("AllReduce", "YZ", (B, D), (B, D))]
-    for factor, places in ((None, B // Z), (4.0, mixture_of_experts.capacity(B // Z, E, k, 4.0))):
-        there, here = (E, places, D), (E // Z, Z * places, D)
-        assert list(trace.sent(sharded_mlp.program(c, mesh, "batch", factor), *given)) == [
-            one("AllToAll", "Z", there, here),
-            one("AllToAll", "Z", here, there),
-            one("AllReduce", "Y", (B // Z, D), (B // Z, D)),
-        ]
 
 
 def test_spread_experts_refuse_what_does_not_fit():

@@ -10,7 +10,7 @@ import pytest
 
 from helpers import trace
 from helpers.costs.transformers.parameters_and_flops import kv_cache
-from helpers.kernels.inference import kv_cache as slots, paged_kv_cache, tiny_language_model
+from helpers.kernels.inference import kv_cache as slots, tiny_language_model
 from helpers.kernels.transformers import decoder
 from helpers.kernels.transformers.decoder_layers import store, visible
 from tests.helpers.kernels.transformers.families import DISTINCT, FAMILIES, random_params, tokens, toy
@@ -218,16 +218,6 @@ def test_bad_input():
             call()
     assert slots.room(c, 8, 5, 4) is None
     assert slots.room(LOCAL, 3, 1000, 1000) is None  # a model of local layers alone goes on for ever
-
-
-def test_pages_of_one_size_reserve_a_window_like_a_full_layer():
-    """A pool holds the same tokens of every layer: the bytes of the model without windows, about twice those of its rings
-    where every other layer has a short window."""
-    c = toy(L=4, window=3, full_every=2)
-    pool = jax.eval_shape(lambda: paged_kv_cache.empty(c, 64, 16, jnp.bfloat16))
-    rings = jax.eval_shape(lambda: slots.empty(c, 1, 1024, jnp.bfloat16))
-    assert decoder.cache_bytes(pool) == kv_cache(replace(c, window=None, full_every=None), 1024)
-    assert decoder.cache_bytes(rings) == kv_cache(c, 1024) < 0.51 * decoder.cache_bytes(pool)
 
 
 @pytest.mark.parametrize(

@@ -3,8 +3,6 @@
 from dataclasses import replace
 from math import prod
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -123,44 +121,6 @@ def test_flops_and_cache_of_a_device(Y, Z):
     assert counted.matmul_flops == pytest.approx(want)
     held = way.cache_bytes(c, mesh, ROWS, PLACES)
     assert held == kv_cache(c, PLACES, ROWS) / Z == predicted.held(r, s, Y, Z, ROWS, PLACES) - r.weight_bytes / 8
-
-
-def test_absorbing_saves_what_the_formulas_say():
-    """FLOPs of one layer's attention counted in both programs; and where they are equal, searched."""
-    c, m, T, Skeys = BIG, BIG.mla, 4, 256
-
-    def written(q, rope, latent, keys, W_UK, W_UV):
-        k, v = jnp.einsum("sr,rnh->snh", latent, W_UK), jnp.einsum("sr,rnh->snh", latent, W_UV)
-        scores = jnp.einsum("tnh,snh->nts", q, k) + jnp.einsum("tnh,sh->nts", rope, keys)
-        return jnp.einsum("nts,snh->tnh", jax.nn.softmax(scores), v)
-
-    def absorbed(q, rope, latent, keys, W_UK, W_UV):
-        q = jnp.einsum("tnh,rnh->tnr", q, W_UK)
-        scores = jnp.einsum("tnr,sr->nts", q, latent) + jnp.einsum("tnh,sh->nts", rope, keys)
-        return jnp.einsum("tnr,rnh->tnh", jnp.einsum("nts,sr->tnr", jax.nn.softmax(scores), latent), W_UV)
-
-    shapes = (
-        (T, c.N, m.nope),
-        (T, c.N, m.rope),
-        (Skeys, m.kv_rank),
-        (Skeys, m.rope),
-        (m.kv_rank, c.N, m.nope),
-        (m.kv_rank, c.N, m.v),
-    )
-    draw = np.random.default_rng(0)
-    given = [draw.standard_normal(s).astype(np.float32) * 0.2 for s in shapes]
-    np.testing.assert_allclose(written(*given), absorbed(*given), rtol=1e-3, atol=1e-4)
-    remade, pair = sharding_limits.remade_flops(c.N, m), sharding_limits.pair_flops
-    flops = lambda f: trace.count(f, *map(jnp.asarray, given)).matmul_flops  # noqa: E731
-    assert flops(written) == Skeys * remade + T * Skeys * pair(c.N, m, absorbed=False)
-    assert flops(absorbed) == T * remade + T * Skeys * pair(c.N, m)
-    far = 10**9
-    dearer = lambda T: T * remade + T * far * pair(c.N, m) > far * remade + T * far * pair(c.N, m, False)  # noqa: E731
-    assert min(filter(dearer, range(1, 500))) == int(sharding_limits.absorption_limit(m)) + 1
-    short = MLA(None, kv_rank=16, nope=24, rope=8, v=20)  # a pair takes fewer FLOPs absorbed, too
-    assert pair(c.N, short) < pair(c.N, short, absorbed=False) and sharding_limits.absorption_limit(short) == float(
-        "inf"
-    )
 
 
 def test_intensity_of_a_cache_with_and_without_heads():

@@ -74,21 +74,6 @@ def test_a_request_alone_comes_to_as_many_pages_as_are_asked_of_the_pool(prompt,
     assert max(s.pages for s in run(server).steps) == len(wanted)
 
 
-def test_answers_to_one_prompt_share_its_pages():
-    """Ten tokens in pages of four, three answers: two full pages once, the third one copied for all but the last to write."""
-    server = start(Tokens(3, 20, 16, 4, 99), "recompute", choose=sampler(seed=3))
-    server.submit(Request("a", tuple(range(10)), 6), samples=3)
-    first, second = step(server), step(server)
-    assert (first.tokens, first.pages, len(second.generated)) == (10, 3, 3)
-    tables = [server.pages.blocks.table(("a", i)) for i in range(3)]
-    assert len({tuple(table[:2]) for table in tables}) == 1 and len({table[2] for table in tables}) == 3
-    assert second.pages == 2 + 3 and server.log.copies == 2
-    log = run(server)
-    assert (
-        sum(s.tokens for s in log.steps) == 10 + 3 * 5 and len({tuple(said) for said in log.entries["a"].tokens}) == 3
-    )
-
-
 def test_equal_beginnings_are_read_and_kept_once():
     """The second request finds two full pages of the first one's, and reads three tokens; two that come at once end with one copy."""
     load = [Request("a", tuple(range(10)), 6), Request("b", (*range(8), 3, 3, 3), 6, arrives=1)]

@@ -9,13 +9,12 @@ from math import prod
 import numpy as np
 import pytest
 
-from helpers import trace
 from helpers.kernels import mesh as meshes
 from helpers.kernels.inference import (
     decode_layouts,
     sharded_decode_step,
 )
-from tests.helpers.kernels.inference.arrays_and_meshes import abstract_step, dense_layer, upto
+from tests.helpers.kernels.inference.arrays_and_meshes import dense_layer, upto
 from tests.helpers.kernels.transformers.families import toy
 
 B, S = 8, 16
@@ -80,37 +79,6 @@ def test_other_layers_and_meshes(way, changes, grid):
 
 
 # What is sent.
-
-BIG = toy(D=512, L=1, N=32, K=8, H=64, F=2048)
-ROWS, PLACES = 16, 1024
-
-
-def sent(way, grid, S=PLACES, whole=sharded_decode_step.decode):
-    return trace.sent(whole(way, BIG, meshes.mesh(*grid)), *abstract_step(BIG, ROWS, S))
-
-
-def test_fsdp_sends_the_weights_and_tensor_parallelism_the_activations():
-    """Bytes V of a step, an AllReduce twice: the layer's weights against 8·B·D; the ratio is that of one to other."""
-    volume = lambda s: sum((2 if c.kind == "AllReduce" else 1) * c.bytes for c in s)  # noqa: E731
-    D, N, K, H, F = BIG.D, BIG.N, BIG.K, BIG.H, BIG.F
-    weights = 2 * (2 * D * N * H + 2 * D * K * H + 3 * D * F)
-    right, wrong = (volume(sent(w, g)) for w, g in ((decode_layouts.TENSOR, ((8,), ("Y",))), (decode_layouts.FSDP, X8)))
-    assert (right, wrong) == (8 * ROWS * D, weights)
-    assert wrong / right == (2 * N * H + 2 * K * H + 3 * F) / (4 * ROWS)  # 180 at B = 16
-
-
-def test_what_each_device_reads_of_the_weights():
-    """A step reads all that a device holds of a layer; data parallelism reads all of it on each device."""
-    p, _, _, held = dense_layer(C, B, S)
-    held = upto(held, AT)
-    total = sum(a.nbytes for n, a in p.items() if n != "norms")
-    reads = {}
-    for name, (way, grid) in WAYS.items():
-        laid, _ = sharded_decode_step.lay(way, C, meshes.mesh(*grid), p, held)
-        reads[name] = sum(a.addressable_shards[0].data.nbytes for n, a in laid.items() if n != "norms")
-    few = 4 * 2 * C.D * C.K * C.H  # W_K and W_V, which are copied along Z
-    assert reads["DP"] == total and reads["FSDP"] == total / 8 and reads["TP"] == total / 4
-    assert reads["heads"] == reads["sequence"] == (total - few) / 8 + few / 2
 
 
 @every_way

@@ -1,6 +1,5 @@
 """A batch in microbatches: equal to one large batch, and what is sent is what the cost formula says."""
 
-from collections import Counter
 from dataclasses import replace
 from functools import partial
 
@@ -10,12 +9,7 @@ import numpy as np
 import pytest
 
 from helpers import trace
-from helpers.costs.rooflines.chips import chip
-from helpers.costs.rooflines.hardware import Slice
-from helpers.costs.training import training_step
 from helpers.costs.training.closed_forms import WAYS, accumulation_bytes
-from helpers.costs.training.dp_fsdp_tp import cost
-from helpers.costs.training.layout import Layout
 from helpers.costs.transformers.config import MoE
 from helpers.kernels import mesh as meshes
 from helpers.kernels.training import (
@@ -55,17 +49,6 @@ def test_a_step_sends_what_the_formula_says(name):
         sent = trace.sent(mlp_training_step.step(s, meshes.mesh(*grid), ADAM, micro), *absent(B, D, F, L))
         assert volume(sent) == L * accumulation_bytes(name, micro, D, F)
         assert {c.dtype for c in sent} == {"bf16"} and not sent.doubts
-
-
-def test_tensor_parallelism_sends_as_much_in_microbatches():
-    """Its activations are shared out among them, so they send less each."""
-    sizes = dict(B=256, D=64, F=128)
-    (there, back), mesh = cost("TP", **sizes, Y=4), meshes.mesh(*Y4)
-    for micro in (1, 2, 8):
-        sent = trace.sent(
-            mlp_training_step.step(data_parallel_and_fsdp.TENSOR, mesh, ADAM, micro), *absent(**sizes, L=3)
-        )
-        assert volume(sent) == 3 * (there.total + back.total)
 
 
 def test_gradients_that_a_device_adds_up():
@@ -127,34 +110,6 @@ def test_a_transformer_in_microbatches_equals_one_large_batch(name):
     held, _, loss = transformer_over_mesh.step(c, mesh, axes, ADAM, micro=2)(held, moments, rows)
     np.testing.assert_allclose(loss, want, rtol=1e-5)
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-3, atol=3e-4), held, params)
-
-
-def layers_send(c, axes, sizes, micro):
-    """{(kind, axes): bytes V} of two layers in a step of 8 sequences of 16: of four layers, less of two."""
-    mesh, out = meshes.mesh(tuple(sizes.values()), tuple(sizes)), Counter()
-    for L, sign in ((4, 1), (2, -1)):
-        deep = replace(c, L=L)
-        bf16 = lambda a: jax.ShapeDtypeStruct(a.shape, jnp.bfloat16)  # noqa: E731
-        params = jax.tree.map(bf16, jax.eval_shape(lambda: decoder.init(deep, jax.random.key(0))))  # noqa: B023
-        program = transformer_over_mesh.step(deep, mesh, axes, ADAM, micro)
-        rows = jax.ShapeDtypeStruct((8, 17), jnp.int32)
-        for x in trace.sent(program, params, jax.eval_shape(ADAM.start, params), rows):
-            out[x.kind, x.axes] += sign * x.times * x.V(meshes.costs_mesh(mesh))
-    return {key: n for key, n in out.items() if n}
-
-
-@pytest.mark.parametrize("way, axes", [("fsdp", Axes(fsdp="X")), ("dp", Axes(data="X"))])
-@pytest.mark.sample(quick=1)
-def test_a_transformers_layers_send_what_the_predicted_step_does(way, axes):
-    """Gradients of copies once, weights that are gathered and gradients that are scattered for each microbatch."""
-    for micro in (1, 2):
-        said = Counter()
-        for L, sign in ((4, 1), (2, -1)):
-            layout = Layout(**{way: 4}, microbatches=micro, policy="matmuls")
-            at = training_step.step(replace(DENSE, L=L), layout, 8 * 16, 16, Slice(chip("v5p"), (4, 1, 1)))
-            for x in at.sent:
-                said[x.kind, ("X",)] += sign * x.times * x.bytes
-        assert layers_send(DENSE, axes, dict(X=4), micro) == {key: n for key, n in said.items() if n}
 
 
 def test_sequences_that_do_not_divide_are_refused():

@@ -86,37 +86,6 @@ def test_buffers_are_no_larger_than_the_schedule_needs(name, p, m, v):
     assert t.places["kept"] == {"naive": 1, "GPipe": m, "1F1B": min(p, m)}.get(name, t.places["kept"])
 
 
-def test_what_a_pipeline_sends():
-    """One microbatch's activation each way in a tick, over Z; the program is the same for more microbatches."""
-    mesh = meshes.mesh((4,), ("Z",))
-    for m in (4, 16):
-        orders = order("1F1B", 4, m)
-        w, xs, targets = given(m)
-        run = pipeline_parallel.gradients(pipeline_parallel.two_matmul(xs.size), orders, mesh)
-        sent = trace.sent(run, w, jnp.zeros(()), xs, targets)
-        hops = [c for c in sent if c.kind == "Permute"]
-        assert [(c.axes, c.shape, c.times) for c in hops] == [(("Z",), (MICRO, D), simulate(orders).span)] * 2
-        assert sum(c.times for c in hops) == 2 * len(pipeline_parallel.ticks(orders).task)
-        assert all(c.kind == "AllReduce" and c.shape == () for c in sent if c not in hops)  # the loss
-
-
-def test_tasks_have_equal_flops():
-    """F, B and W of a two-matmul layer are 4BDF each."""
-    stage = pipeline_parallel.two_matmul(1)
-    w, xs, _ = given(1)
-    y, kept = stage.forward(xs[0], w)
-    _, both = stage.input_gradient(y, kept, w)
-    flops = [
-        trace.count(f, *args).matmul_flops
-        for f, args in (
-            (stage.forward, (xs[0], w)),
-            (stage.input_gradient, (y, kept, w)),
-            (stage.weight_gradient, (kept, both, w)),
-        )
-    ]
-    assert flops == [4 * L * MICRO * D * F] * 3
-
-
 def test_messages_are_those_of_the_predicted_step():
     """`training_step.step` prices m activations and m gradients of a device between two others; the program hops each tick."""
     p, m, T, c = 4, 4, 6, toy(D=8, L=4, N=2, K=2, H=4, F=12, V=13)

@@ -5,8 +5,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from helpers.costs.training.closed_forms import zero_memory
-from helpers.costs.training.layout import BF16, MASTER
 from helpers.kernels import mesh as meshes
 from helpers.kernels.training import data_parallel_and_fsdp as data, mlp_training_step
 from helpers.kernels.transformers.adam import Adam
@@ -29,15 +27,6 @@ def test_bf16_weights_stand_still_without_a_master_copy():
     np.testing.assert_allclose(exact, 1 - 300e-4, rtol=1e-4)
     np.testing.assert_array_equal(moments.master, exact)
     np.testing.assert_array_equal(held, exact.astype(jnp.bfloat16))
-
-
-def test_sixteen_bytes_of_a_parameter_are_those_of_the_arrays():
-    """ "ZeRO" (2020), section 3: 2 + 2 + 12; of weights, gradients and state as `Adam` has them."""
-    w = jax.ShapeDtypeStruct((100,), jnp.bfloat16)
-    for master, sizes in ((False, BF16), (True, MASTER)):
-        moments = jax.eval_shape(lambda w, master=master: Adam.start(w, master), w)
-        held = sum(a.size * a.dtype.itemsize for a in jax.tree.leaves((w, w, moments)) if a.shape)
-        assert held == sum(zero_memory(100, 1, 0, sizes)) == 100 * (16 if master else 12)
 
 
 @pytest.mark.parametrize("s", [data.ZERO2, data.DATA, data.ZERO1, data.FSDP], ids=lambda s: s.name)

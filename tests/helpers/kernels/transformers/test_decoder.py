@@ -66,16 +66,6 @@ def test_the_cache_is_as_large_as_predicted(c):
         assert kernels.cache_bytes(cache) == kv_cache(c, size, B)
 
 
-def test_a_deep_model_is_traced_without_its_layers_one_by_one():
-    c = toy(L=126)
-    jaxpr = jax.make_jaxpr(lambda p, t: kernels.forward(p, t, c))(abstract(c), ids(B, T))
-    assert len(list(trace.walk(jaxpr))) < 200
-    assert (
-        trace.count(lambda p, t: kernels.forward(p, t, c), abstract(c), ids(B, T)).matmul_flops
-        == flops(c, B, T).forward
-    )
-
-
 # ---- what it computes
 
 
@@ -118,16 +108,6 @@ def test_every_parameter_has_a_gradient(name):
     gradients = jax.jit(jax.grad(lambda p: kernels.loss(p, x, c)))(params)
     for path, gradient in jax.tree_util.tree_leaves_with_path(gradients):
         assert np.isfinite(gradient).all() and np.abs(gradient).max() > 0, path
-
-
-def test_grouped_heads_are_repeated_ones():
-    """GQA is MHA in which the heads of a group have the same keys and values."""
-    grouped, full = toy(K=2), toy(K=4)
-    params, x = random_params(grouped), tokens(grouped, B, T)
-    again = {w: jnp.repeat(params["layers"][0][w], 2, axis=2) for w in ("W_K", "W_V")}
-    wide = {**params, "layers": [params["layers"][0] | again]}
-    forward = jax.jit(lambda few, all_: (kernels.forward(few, x, grouped), kernels.forward(all_, x, full)))
-    np.testing.assert_allclose(*forward(params, wide), rtol=1e-4, atol=1e-5)
 
 
 # ---- said in one sentence

@@ -1,12 +1,9 @@
 """Experts: equal to a loop over tokens, with capacity, without, and over eight devices with two AllToAlls."""
 
-from functools import partial
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from hypothesis import given, settings, strategies as st
 from jax.sharding import PartitionSpec as P
 
 from helpers import trace
@@ -16,7 +13,6 @@ from helpers.costs.transformers.parameters_and_flops import flops
 from helpers.kernels import mesh as meshes
 from helpers.kernels.transformers import mixture_of_experts
 from tests.helpers.kernels.transformers.families import random_params, toy
-from tests.tiers import repeats
 
 TOKENS = 24
 
@@ -72,25 +68,6 @@ def test_equal_to_a_loop_over_tokens(c, C):
         np.testing.assert_allclose(mixture_of_experts.dropless(p, x, c), want, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.slow
-@given(st.integers(1, 6), st.integers(1, 4), st.integers(1, 9), st.integers(0, 99))
-@settings(max_examples=repeats(3, 25), deadline=None)
-def test_queues(E, k, C, seed):
-    """Everybody has a place of his own; whoever is dropped found the queue full of those before him."""
-    k = min(E, k)
-    logits = np.random.default_rng(seed).integers(0, 3, (8, E)).astype(np.float32)
-    r = mixture_of_experts.route(logits, k)
-    queues = [[] for _ in range(E)]
-    for t in range(8):
-        for e, place in zip(np.asarray(r.expert[t]), np.asarray(r.place[t])):
-            assert place == len(queues[e])
-            queues[e].append(t)
-    assert all(len(set(np.asarray(row).tolist())) == k for row in r.expert)
-    np.testing.assert_allclose(r.gate.sum(-1), 1 if k > 1 else jax.nn.softmax(logits).max(-1), rtol=1e-5)
-    assert r.dropped(C) == sum(max(0, len(q) - C) for q in queues)
-    assert r.dropped(8) == 0
-
-
 @pytest.mark.parametrize("factor", [1.25, 1.0, 2.0])
 @pytest.mark.sample(quick=1)
 def test_flops_are_those_of_the_places(factor):
@@ -109,19 +86,6 @@ def test_flops_are_those_of_the_places(factor):
     )
     assert ragged.matmul_flops == roles() and not ragged.doubts
     assert trace.count(jax.value_and_grad(total, (0, 1)), p, x).matmul_flops == 3 * roles()
-
-
-@pytest.mark.slow
-def test_the_gradient_of_ragged_products_is_that_of_places():
-    c = CONFIGS["gated"]
-    p, x = layer(c)
-    losses = [
-        lambda p, x: jnp.sum(mixture_of_experts.dropless(p, x, c) ** 2),
-        lambda p, x: jnp.sum(mixture_of_experts.with_capacity(p, x, c, TOKENS)[0] ** 2),
-    ]
-    used = lambda p: {n: p[n] for n in ("W_R", "experts")}  # noqa: E731
-    a, b = (jax.jit(jax.grad(lambda q, f=f: f(p | q, x)))(used(p)) for f in losses)
-    jax.tree.map(partial(np.testing.assert_allclose, rtol=1e-3, atol=1e-4), a, b)
 
 
 # ---- eight devices

@@ -5,9 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from helpers.kernels import mesh as meshes
 from helpers.kernels.inference import kv_cache, paged_kv_cache, sharded_decode_step
-from helpers.kernels.training import transformer_over_mesh
 from helpers.kernels.transformers import decoder, decoder_layers
 from helpers.kernels.transformers.decoder_layers import rotate
 from tests.helpers.kernels.transformers.families import FAMILIES, random_params, tokens
@@ -36,19 +34,6 @@ def test_rotations_against_complex_numbers(dtype):
     largest = np.abs(np.asarray(x, float)).max()
     assert off[:10].max() < (jnp.finfo(dtype).eps + 1e-5) * largest
     assert off.max() < (jnp.finfo(dtype).eps + 0.012) * largest
-
-
-@pytest.mark.parametrize("apart", [3, 0, 64])
-@pytest.mark.sample(quick=1)
-def test_scores_depend_on_distances_only(apart):
-    draw = np.random.default_rng(apart)
-    q, k = (jax.device_put(draw.standard_normal((1, 1, 64)).astype(jnp.bfloat16)) for _ in "qk")
-    first = np.array([0, 1, 999, 1000, 1001, 30_000, FAR])
-    score = lambda t: rotate(q, t + apart).astype(jnp.float32) @ rotate(k, t).astype(jnp.float32)[0].T  # noqa: E731
-    scores = np.array(jax.jit(jax.vmap(score))(first[:, None]), float)[:, 0, 0, 0]
-    exact = float(np.asarray(by_hand(np.asarray(q[0], float), np.array([apart])) @ np.asarray(k[0, 0], float))[0])
-    terms = (np.abs(np.asarray(q, float)) @ np.abs(np.asarray(k, float))[0].T).item()
-    np.testing.assert_allclose(scores, exact, atol=2 * ONE * terms)
 
 
 def off(got, want):
@@ -105,24 +90,6 @@ def test_what_a_cache_holds(name):
         there = np.abs(b).max(tuple(range(2, b.ndim))) > 0
         assert there.sum() == (B * T if a.shape[1] > T else B * a.shape[1])
         assert off(a[there], b[there]) < 2 * ONE
-
-
-def test_a_ring_of_devices():
-    c = FAMILIES["llama"]
-    ((p, _),) = one_layer(c)
-    x = jax.device_put(np.random.default_rng(1).standard_normal((B, 8, c.D)).astype(jnp.bfloat16))
-    cut = jax.P(None, "X")
-
-    def on_device(p, x):
-        at = FAR + jax.lax.axis_index("X") * x.shape[1] + jnp.arange(x.shape[1])
-        return transformer_over_mesh.context_parallel_attention(p, x, at, c, None, "X")
-
-    run = jax.shard_map(
-        on_device, mesh=meshes.mesh((2,), ("X",)), in_specs=(jax.P(), cut), out_specs=cut, check_vma=False
-    )
-    near = jax.jit(lambda p, x: decoder_layers.attention(p, x, jnp.arange(8), c)[0])
-    exact = near(raised(p), raised(x))
-    assert off(jax.jit(run)(p, x), exact) < 1.5 * off(near(p, x), exact) + 0.01
 
 
 def test_a_step_over_devices():
