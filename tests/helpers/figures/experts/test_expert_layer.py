@@ -13,8 +13,7 @@ from helpers.costs.rooflines.hardware import Slice
 from helpers.costs.sharding.collectives import domains_reached
 from helpers.costs.transformers.public_models import model
 from helpers.figures.experts.expert_layer.figure import MACHINES, MODELS, TYPES
-from helpers.figures.experts.expert_layer.layer import BARS, MOST, domains_met
-from tests.helpers.figures.test_as_data import check
+from helpers.figures.experts.expert_layer.layer import MOST, domains_met
 
 NAME = "expert-layer"
 GPUS = [name for name, (_, _, _, ring) in MACHINES.items() if not ring]
@@ -70,27 +69,6 @@ def test_the_loop_is_long_enough_for_every_model():
     assert max(model(name).moe.k for name in MODELS) <= MOST
 
 
-def test_more_tokens_change_no_verdict_once_all_experts_are_met(figure):
-    for machine in GPUS:
-        at = {"model": "deepseek-v3", "machine": machine, "m": 1}
-        few, many = (figure.values(at | {"t": t}) for t in (8192, 32768))
-        assert few["hides"] == many["hides"] and few["least"] == pytest.approx(many["least"])
-        assert many["exchange"] == pytest.approx(4 * few["exchange"]) and many["weights"] == pytest.approx(
-            few["weights"]
-        )
-
-
 def test_more_chips_than_experts_are_refused(figure):
     said = figure.told({"model": "mixtral-8x22b", "machine": "H100 hosts of 8", "m": 2})
     assert "the 8 experts of mixtral-8x22b cannot be spread over 16 chips" in said
-
-
-def test_the_longest_bar_is_full_and_the_others_are_their_share(figure):
-    for types in list(TYPES)[:2]:
-        found = figure.values({"types": types})
-        longest = max(found[name] for name in BARS)
-        assert [found[f"{name}_bar"] for name in BARS] == pytest.approx([found[name] / longest for name in BARS])
-
-
-def test_the_page_says_what_python_says(page, figure):
-    check(page, figure, {})

@@ -11,8 +11,8 @@ from helpers.costs.rooflines.chips import chip
 from helpers.costs.transformers.parameters_and_flops import kv_cache, parameters
 from helpers.costs.transformers.public_models import model
 from helpers.figures.inference.planner import deployments, serving
-from tests.helpers.figures.inference.test_planner import READ, SET, check
-from tests.helpers.figures.standalone import follow, link, status, strays
+from tests.helpers.figures.inference.test_planner import SET, check
+from tests.helpers.figures.standalone import follow, link, strays
 
 NAME = "planner"
 SERVE = {"task": "serve", "chip": "H100", "weights": "fp8"}
@@ -115,38 +115,3 @@ def test_the_point_moves_by_mouse_and_arrow_keys(page, figure):
     follow(page, link(page))
     assert strays(page) == ""
     check(page, figure, SERVE | {"pick": found.frontier[-1].name})
-
-
-@pytest.mark.slow("a browser, and the page of all models")
-def test_a_link_asks_for_a_deployment(page, figure, address):
-    follow(
-        page,
-        f"{address}#live-planner?task=serve&model=toString&chip=H100&chips=8&prompt=1000&answer=x&price=2&weights=none",
-    )
-    assert strays(page) == "model = toString, weights = none"
-    check(page, figure, {"task": "serve", "chip": "H100", "chips": "8", "prompt": "1000", "answer": "x", "price": "2"})
-    chosen = {
-        "task": "serve",
-        "model": "deepseek-v3",
-        "chip": "H200",
-        "weights": "fp8",
-        "chips": "16",
-        "speed": "",
-        "price": "2",
-        "L": "50",
-    }
-    follow(page, f"{address}#live-planner?{'&'.join(f'{k}={x}' for k, x in chosen.items())}&pick=8.1.8.1.16")
-    assert strays(page) == ""
-    check(page, figure, chosen | {"pick": "8.1.8.1.16"})
-
-
-@pytest.mark.slow("a browser, and the page of all models")
-def test_what_is_refused_keeps_the_last_result(page, figure):
-    page.evaluate(SET, SERVE)
-    before = page.evaluate(READ)
-    field = page.get_by_label("Seconds to the first token, at most")
-    field.fill("soon")
-    assert status(page) == ask(figure, wait="soon").sentence and field.get_attribute("aria-invalid") == "true"
-    assert page.evaluate(READ) == before and not page.locator("[data-frontier]").is_visible()
-    field.fill("2")
-    assert page.evaluate(READ) == before and page.locator("[data-frontier]").is_visible()

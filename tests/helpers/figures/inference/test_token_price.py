@@ -11,7 +11,7 @@ from helpers.costs.rooflines.chips import chip
 from helpers.costs.transformers.public_models import model
 from helpers.figures.inference.token_price.decode_step import RESOURCES, ROLES, best, bound, enough, places, row, ways
 from helpers.figures.inference.token_price.page import AXES, price
-from tests.helpers.figures.standalone import SET, check, follow, link, same, shown, status, strays
+from tests.helpers.figures.standalone import SET, check, same, shown, status
 from tests.tiers import repeats
 
 NAME = "serving"
@@ -124,23 +124,6 @@ def test_three_hundred_settings_number_for_number(page, figure):
     assert min(kinds.values()) > repeats(7, 30), kinds
 
 
-def test_the_keyboard_moves_it(page, figure):
-    slider = page.get_by_label("B, sequences", exact=True)
-    slider.focus()
-    for B in (40, 48):
-        page.keyboard.press("ArrowRight")
-        assert slider.get_attribute("aria-valuetext") == f"{B:,}"
-        check(page, figure, {"B": B})
-    page.get_by_label("Chip", exact=True).focus()
-    page.keyboard.type("H100")
-    check(page, figure, {"B": 48, "chip": "H100"})
-    page.get_by_label("Price of a chip-hour").focus()
-    page.keyboard.type("3.5")
-    check(page, figure, {"B": 48, "chip": "H100", "price": "3.5"})
-    assert " and cost " in status(page)
-    assert page.locator("[role=status]").get_attribute("aria-live") == "polite"
-
-
 def test_a_wrong_setting_says_what_would_be_right(page, figure):
     page.evaluate(SET, {"chip": "H100", "n": 2})
     assert "does not fit" in status(page) and status(page).endswith("Up to B = 7 fit. 4 chips would do.")
@@ -166,20 +149,3 @@ def test_a_price_may_have_its_thousands_parted(page, figure):
         assert page.get_by_label("Price of a chip-hour").get_attribute("aria-invalid") == "false"
         assert shown(page)["paid"] == figure.said(figure.found({"price": "1500"}))["paid"], typed
         assert "and not" not in status(page)
-
-
-def test_a_setting_can_be_linked_to(page, figure, address):
-    page.get_by_label("Model", exact=True).select_option("deepseek-v3")
-    page.get_by_label("Chips", exact=True).press("ArrowRight")
-    page.get_by_label("Price of a chip-hour").fill("4")
-    page.keyboard.press("Tab")
-    linked, said = link(page), status(page)
-    assert (
-        "#live-serving?model=deepseek-v3&chip=v5p&widths=weights+and+caches+in+bf16&n=16&S=8192&B=32&price=4" in linked
-    )
-    follow(page, linked)
-    chosen = {"model": "deepseek-v3", "n": 16, "price": "4"}
-    assert status(page) == said == figure.sentence(figure.found(chosen), chosen)
-    follow(page, f"{address}#live-serving?model=toString&n=100&S=5000&B=33&chip=v6e&price=many")
-    assert strays(page) == "model = toString, n = 100, chip = v6e"
-    check(page, figure, {"S": 5000, "B": 33, "price": "many"})

@@ -19,7 +19,7 @@ from tests.tiers import repeats
 
 NAME = "cluster"
 FIGURE = f"#live-{NAME}"
-WEIGHTS, SCATTERED, GRADIENTS, TP, EP = SENT
+WEIGHTS, _, GRADIENTS, TP, EP = SENT
 BARS = """() => [...document.querySelectorAll(".live-fill, [fill]")].slice(2).map(r => r.style.display === "none" ? null
     : ["x", "width"].map(a => parseFloat(r.getAttribute(a))))"""
 CUTS = """() => [...document.querySelectorAll(".live-cut")].slice(1)

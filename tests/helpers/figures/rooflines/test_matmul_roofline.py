@@ -15,13 +15,6 @@ def test_its_times_are_those_of_the_chip(figure):
     assert (values["math"], values["comms"], values["lower"], values["upper"]) == (t.math, t.comms, t.lower, t.upper)
 
 
-def test_its_dot_moves_with_a_slider(page):
-    dot = page.locator("svg circle[data-mark]").first
-    before = dot.get_attribute("cx")
-    page.get_by_label("B, rows (tokens)", exact=True).press("ArrowRight")
-    assert float(dot.get_attribute("cx")) > float(before)
-
-
 def test_a_link_has_the_value_itself_even_one_between_two_places(page, address):
     follow(page, f"{address}#live-matmul-roofline?B=100")
     assert status(page).startswith("B = 100, D = 8,192")

@@ -4,7 +4,7 @@ import math
 import random
 
 from helpers.figures.sharding.sharded_matmul_costs.plans import step_time
-from tests.helpers.figures.standalone import SET, follow, link, strays
+from tests.helpers.figures.standalone import SET
 from tests.tiers import repeats
 
 NAME = "sharded-matmul"
@@ -69,19 +69,3 @@ def test_every_mesh_and_sharding_can_be_chosen(figure):
     assert len(menus["x"]) == len(menus["y"]) == 6
     assert [len(menus[n]) for n in "abc"] == [11, 11, 11] and "C[I_YX, K]" in menus["c"]
     assert "v5p" in menus["chip"] and "H100" not in menus["chip"]
-
-
-def test_the_keyboard_moves_it_and_a_setting_can_be_linked_to(page, figure):
-    page.get_by_label("C is to be", exact=True).focus()
-    page.keyboard.press("ArrowDown")
-    page.get_by_label("J, contracted", exact=True).focus()
-    page.keyboard.press("ArrowLeft")
-    page.keyboard.press("Tab")
-    at = page.evaluate("Object.fromEntries(new FormData(document.querySelector('form')))")
-    grids = {c.name: c.grid for c in figure.controls if hasattr(c, "grid")}
-    chosen = {k: grids[k][int(v)] if k in grids else v for k, v in at.items()}
-    assert shown(page) == expected(figure, chosen)
-    address = link(page).split("#")[0]
-    follow(page, f"{address}#live-{figure.name}?J=512&chip=v5p&a=nonsense")
-    assert strays(page) == "a = nonsense"
-    assert shown(page) == expected(figure, {"J": 512, "chip": "v5p"})

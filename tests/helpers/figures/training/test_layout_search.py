@@ -14,7 +14,7 @@ from helpers.costs.training.layout_search import KEPT
 from helpers.costs.transformers.public_models import model
 from helpers.figures.training.layout_search.candidates import PARTS, TIMES, row
 from helpers.figures.training.layout_search.page import ANY, NAMES, TEXTS
-from tests.helpers.figures.standalone import SET, check, follow, link, shown, status, strays
+from tests.helpers.figures.standalone import SET, check, shown, status
 from tests.tiers import repeats
 
 NAME = "layout"
@@ -80,19 +80,6 @@ def test_four_hundred_settings_number_for_number(page, figure):
     assert min(kinds.values()) > repeats(7, 30), kinds
 
 
-def test_the_keyboard_moves_it(page, figure):
-    slider = page.get_by_label("Chips", exact=True)
-    slider.focus()
-    for n in (128, 256):
-        page.keyboard.press("ArrowRight")
-        assert slider.get_attribute("aria-valuetext") == f"{n:,}"
-        check(page, figure, {"n": n})
-    page.get_by_label("Chip", exact=True).focus()
-    page.keyboard.type("H100")
-    check(page, figure, {"n": 256, "chip": "H100"})
-    assert page.locator("[role=status]").get_attribute("aria-live") == "polite"
-
-
 def test_a_wrong_setting_says_what_would_be_right(page, figure):
     page.evaluate(SET, {"chip": "v5e", "n": 8})
     assert "nothing fits" in status(page) and "would do." in status(page) and "unknown" in shown(page)["mid"]
@@ -113,17 +100,3 @@ def test_what_would_do_does(figure):
     least = int(said.removesuffix(" would do.").rsplit(". ", 1)[1].split()[0].replace(",", ""))
     assert figure.found(chosen | {"n": least}).fitting and not figure.found(chosen | {"n": least // 2}).fitting
     assert least <= chip("v5e").pod[0] ** 2
-
-
-def test_a_setting_can_be_linked_to(page, figure, address):
-    page.get_by_label("Model", exact=True).select_option("qwen-3-235b-a22b")
-    page.get_by_label("Chips", exact=True).press("ArrowRight")
-    page.keyboard.press("Tab")
-    linked, said = link(page), status(page)
-    assert "#live-layout?model=qwen-3-235b-a22b&chip=v5p&n=128&tokens=1048576&T=8192&keep=" in linked
-    follow(page, linked)
-    chosen = {"model": "qwen-3-235b-a22b", "n": 128}
-    assert status(page) == said == figure.sentence(figure.found(chosen), chosen)
-    follow(page, f"{address}#live-layout?model=toString&n=100&tokens=many&T=4096&chip=v5p&keep=block")
-    assert strays(page) == "model = toString, n = 100, tokens = many"
-    check(page, figure, {"T": 4096, "keep": "block"})
