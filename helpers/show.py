@@ -102,6 +102,15 @@ def guessed(yours, right) -> str:
     return f'not "{yours}"' if isinstance(right, str) else f"your guess is {yours / right:.3g} times that"
 
 
+def tick(claim: str, holds) -> str:
+    """What a program was tested for; where that does not hold, as in another machine's arithmetic, it is said.
+
+    >>> tick("as on one device", True), tick("as on one device", False)
+    ('✓ as on one device', '✗ not here: as on one device')
+    """
+    return f"✓ {claim}" if holds else f"✗ not here: {claim}"
+
+
 def columns(rows: Sequence[Sequence[str]], right: bool = False) -> list[str]:
     """The lines of a table, its columns below each other.
 

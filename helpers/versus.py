@@ -6,10 +6,18 @@ B   predicted  measured  ratio
 8   1.00 ms    1.20 ms   1.20
 64  2.00 ms    5.00 ms   2.50
 median ratio 1.85, from 1.20 to 2.50
+
+What was counted just as predicted stands once:
+
+>>> Versus("FLOPs", "B", "{:,}".format, "counted").add(8, 1024, 1024)
+FLOPs
+B  predicted, and counted
+8  1,024
 """
 
 from collections.abc import Callable
 from html import escape
+from math import isclose
 from statistics import median
 
 from . import show
@@ -50,6 +58,8 @@ class Versus:
         return median(self.ratios)
 
     def _cells(self) -> tuple[list[tuple[str, ...]], str]:
+        if self.rows and self.got == "counted" and all(isclose(p, m) for _, p, m in self.rows):
+            return [(self.heading, "predicted, and counted")] + [(w, self.unit(p)) for w, p, _ in self.rows], ""
         head = (self.heading, "predicted", self.got, "ratio")
         body = [(w, self.unit(p), self.unit(m), f"{m / p:.2f}") for w, p, m in self.rows]
         few = len({row[3] for row in body}) < 2
