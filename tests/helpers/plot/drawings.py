@@ -40,7 +40,7 @@ from helpers.plot.training.held_and_sent import WAYS
 COMMAND = "python -m tests.helpers.plot.drawings"
 LIST = Path(__file__).with_suffix(".txt")
 ALT = "what the picture shows, in words"
-LOOKS = "facecolor edgecolor color hatch linestyle linewidth marker markerfacecolor alpha zorder".split()
+LOOKS = "facecolor edgecolor color hatch linestyle linewidth marker markerfacecolor markersize fontsize alpha zorder".split()
 NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e-?\d+)?")
 
 V5P, H100 = chip("v5p"), chip("H100")
@@ -77,8 +77,11 @@ def blocks() -> dict:
 
 
 def schedules() -> dict:
-    made = {name: ticks(pipeline(name, 4, 8)) for name in ("GPipe", "1F1B", "ZB-H1", "ZB-H2")}
-    return {name: (t.task, t.micro, 1) for name, t in made.items()}
+    made = {
+        name: (ticks(pipeline(name, 4, 8, v)), v)
+        for name, v in (("GPipe", 1), ("ZB-H1", 1), ("ZB-H2", 1), ("interleaved", 2))
+    }
+    return {name: (t.task, t.micro, v) for name, (t, v) in made.items()}
 
 
 def steps() -> dict:
@@ -134,7 +137,8 @@ DRAWN: dict[str, Callable] = {
     "linear_forms": lambda: plot.linear_forms(8, 2, ALT),
     "lines": lambda: plot.lines([1, 10], {"a": [1, 2], "b": [3, 2]}, "x", "y", ALT, log="x", marks={"m": 5}),
     "masks": lambda: plot.masks({n: m.array(3, 5) for n, m in {"causal": masks.CAUSAL, "sinks": masks.Mask(True, 2, 1)}.items()}, ALT),
-    "on_mesh": lambda: plot.on_mesh([("A[I_X, J_Y]", ""), ("A[I_X, J]", ""), ("A[I, J]", "")], SQUARE, ALT),
+    "on_mesh": lambda: [plot.on_mesh([(a, ""), ("A[I_X, J]", ""), ("A[I, J]", "")], mesh, ALT)
+                        for a, mesh in (("A[I_X, J_Y]", SQUARE), ("A[I, J_X]", Mesh({"X": 4})))],
     "online_softmax": lambda: plot.online_softmax([1.0, 3.0, 2.0, 0.0, 4.0, 2.0], ALT),
     "page_table": lambda: plot.page_table({"A": [0, 2], "B": [2, 3]}, {"A": [*"abc"], "B": [*"cde"]}, 4, 2, ALT),
     "pages": lambda: plot.pages(blocks(), ALT),
@@ -166,7 +170,7 @@ DRAWN: dict[str, Callable] = {
     "softmax_chunks": lambda: plot.softmax_chunks(4, 2, ALT),
     "speculation": lambda: plot.speculation(
         {"some": (("a", "b", "c"), ("a", "x", "y", "z")), "all": (("a",), ("a", "q"))}, ("t",), ALT),
-    "stacked": lambda: plot.stacked({"a": {"weights": 2, "optimizer": 8}, "b": {"logits": 1}}, "GB", ALT, marks={"a chip": 9}),
+    "stacked": lambda: plot.stacked({"a": {"weights": 2, "optimizer": 8}, "b": {"logits": 1}}, "GB", ALT, marks={"a chip": 9, "two": 18}),
     "step_timelines": lambda: plot.step_timelines(steps(), ALT),
     "systolic": lambda: plot.systolic(list(systolic_array.frames((np.ones((2, 3)), np.ones((3, 2))))), ALT, columns=3),
     "timeline": lambda: plot.timeline({"PCIe, alone": [(0, 2, "a")], "ICI": [(2, 3, "b")], "PCIe, streamed": [(0, 2, "c")]}, "ms", ALT),
@@ -251,7 +255,7 @@ def drawing(name: str) -> str:
     figure = FILMS[name]
     parts = [[option, getattr(film, "said", ""), *(rounded(f"{f.label} {f.text} {figure.drawing(film, f)}") for f in film.frames)]
              for option, film in figure.films.items()]  # fmt: skip
-    return line(name, sum(parts, []))
+    return line(name, sum(parts, [rounded(figure.html())]))
 
 
 def main() -> None:
