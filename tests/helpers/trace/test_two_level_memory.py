@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from helpers.costs.attention import io_complexity as costs
-from helpers.costs.attention.flops_and_bytes import Attention, chunked, flash, fused, naive
+from helpers.costs.attention.flops_and_bytes import Attention, chunked, flash, fused
 from helpers.trace import two_level_memory
 
 
@@ -62,24 +62,6 @@ def test_standard_attention():
     holds(memory, want, "O", "dQ", "dK", "dV")
     a = Attention(12, H=5, causal=False, x=4)
     assert 4 * memory.moved == fused(a).bytes + fused(a, backward=True).bytes
-
-
-def test_naive_attention_backward():
-    """dS = P (dP - rowsum(P dP)) as four kernels, where `fused` has one."""
-    arrays, want = given(12, 12, 5)
-    memory, a = two_level_memory.Slow(**arrays), Attention(12, H=5, x=4)
-    two_level_memory.standard(memory)
-    before = memory.moved
-    two_level_memory.product(memory, "P", "dO", "dV", lambda p, do: p.T @ do)
-    two_level_memory.product(memory, "dO", "V", "dP", lambda do, v: do @ v.T)
-    two_level_memory.rows_alone(memory, ("P", "dP"), "X", np.multiply)
-    two_level_memory.rows_alone(memory, ("X",), "x", np.sum, (12,))
-    two_level_memory.rows_alone(memory, ("dP", "x"), "Y", np.subtract)
-    two_level_memory.rows_alone(memory, ("P", "Y"), "dS", np.multiply)
-    two_level_memory.product(memory, "dS", "K", "dQ", np.matmul)
-    two_level_memory.product(memory, "dS", "Q", "dK", lambda ds, q: ds.T @ q)
-    holds(memory, want, "dQ", "dK", "dV")
-    assert 4 * (memory.moved - before) == naive(a, backward=True).bytes
 
 
 def flash_backward(memory: two_level_memory.Slow, R: int, C: int, version: int = 1) -> None:
@@ -164,21 +146,6 @@ def test_two_kernels_backward():
         np.testing.assert_allclose(memory[name], want[name])
     p = flash(Attention(L, H=H, x=4, causal=False), b, backward=True, kernels=2)
     assert 4 * (memory.moved - before) == p.bytes and products * 2 * b * b * H == p.flops
-
-
-def test_floats_against_the_size_of_fast_memory():
-    """F16: with the paper's blocks they fit into 1.25 M and some rows, and there are 12 L²H²/M and a few of them."""
-    L, H = 160, 4
-    arrays, want = given(L, L, H)
-    for M in (64, 128, 256):
-        R, C = costs.flash_blocks(M, H)
-        memory = two_level_memory.Slow(M=int(1.25 * M) + 2 * R, **arrays)
-        two_level_memory.flash(memory, R, C)
-        holds(memory, want, "O")
-        rest = memory.moved / costs.flash_limit(L, H, M)
-        assert 1 < rest == pytest.approx(1 + 4 / (3 * H), rel=0.08)  # l and m beside Q, O and O: 4 of 3H more
-        with pytest.raises(ValueError, match="room for"):
-            two_level_memory.flash(two_level_memory.Slow(M=M // 2, **arrays), R, C)
 
 
 def test_memory_is_a_budget():

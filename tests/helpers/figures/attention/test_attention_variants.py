@@ -24,7 +24,7 @@ from helpers.figures.attention.attention_variants.variants import (
     rows,
 )
 from helpers.live.curves import TICKS, spread
-from tests.helpers.figures.standalone import SET, follow, link, shown, status
+from tests.helpers.figures.standalone import SET, shown, status
 from tests.helpers.figures.test_as_data import draw
 
 NAME = "attention"
@@ -179,11 +179,3 @@ def test_a_wrong_setting_says_what_would_be_right(page):
         page
     )
     assert shown(page)["flash2_seconds"] == "unknown" != shown(page)["fused_seconds"]
-
-
-def test_a_chip_and_a_model_set_their_own_sizes_alone(page, figure, address):
-    follow(page, f"{address}#live-attention?model=gpt-oss-120b&N=24&S=5000&chip=H100&R=7")
-    page.get_by_label("Chip", exact=True).select_option("A100")
-    page.keyboard.press("Tab")
-    assert link(page).endswith("&S=5000&B=1&N=24&b=256")
-    assert status(page) == figure.told({"model": "gpt-oss-120b", "N": 24, "S": 5000, "chip": "A100"})

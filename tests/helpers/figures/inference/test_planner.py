@@ -10,7 +10,6 @@ from helpers.costs.training.training_step import step
 from helpers.costs.transformers.public_models import model
 from helpers.figures.inference.planner import tiers, training, words as say
 from helpers.figures.inference.planner.page import cells
-from helpers.figures.training.layout_search.candidates import divide
 from helpers.figures.transformers.decoder_sizes.decoder import SIZES, sizes, unused
 from helpers.live.words import reading
 from tests.helpers.figures.standalone import follow, link, status
@@ -195,16 +194,6 @@ def test_two_hundred_settings_number_for_number(page, figure):
         for name, x in plan.values.items():
             assert same(got["values"][name], x), (chosen, name)
     assert min(kinds.values()) > repeats(10, 20) and min(typed.values()) > repeats(5, 10), (kinds, typed)
-
-
-@pytest.mark.slow
-def test_what_axes_a_model_allows_is_what_the_search_allows(page, figure):
-    asked = """name => { const [{ planner: t }, { legal }] = window.liveFigures[0];
-        return [0, 1, 2].map(k => [...Array(13).keys()].map(n => 2 ** n).filter(n =>
-            legal[t.models[name].k](...t.models[name].sizes, ...[0, 1, 2].map(m => m === k ? n : 1)))); }"""
-    for name in figure.models:
-        want = [list(divide(model(name))[axis]) for axis in ("tp", "ep", "pp")]
-        assert page.evaluate(asked, name) == want, name
 
 
 @pytest.mark.slow

@@ -13,12 +13,11 @@ from helpers.costs.transformers.parameters_and_flops import parameters
 from helpers.costs.transformers.public_models import model
 from helpers.figures.racks.collective_times.figure import LEFT, MACHINES, MODELS, SENT, WIDE
 from helpers.figures.racks.collective_times.times import NAMES, SIDES, SLOTS, sizes
-from tests.helpers.figures.standalone import SET, follow, link, shown, status, strays
-from tests.helpers.figures.test_as_data import check, draw
+from tests.helpers.figures.standalone import SET, shown, status
+from tests.helpers.figures.test_as_data import draw
 from tests.tiers import repeats
 
 NAME = "cluster"
-FIGURE = f"#live-{NAME}"
 WEIGHTS, _, GRADIENTS, TP, EP = SENT
 BARS = """() => [...document.querySelectorAll(".live-fill, [fill]")].slice(2).map(r => r.style.display === "none" ? null
     : ["x", "width"].map(a => parseFloat(r.getAttribute(a))))"""
@@ -125,17 +124,6 @@ def test_bars_are_as_long_as_what_they_show(page, figure):
             assert cuts[k] == (pytest.approx(LEFT + WIDE * values["bound"] / longest, abs=0.006) if there else None)
 
 
-def test_a_size_of_ones_own_stays_until_what_is_sent_changes(page, figure):
-    page.evaluate(SET, {"V": 2**20})
-    page.evaluate(SET, {"m": 4, "machine": "TPU v7 slices of 4×4×8"})
-    check(page, figure, {"m": 4, "machine": "TPU v7 slices of 4×4×8", "V": 2**20})
-    page.evaluate(SET, {"b": 512})
-    check(page, figure, {"m": 4, "machine": "TPU v7 slices of 4×4×8", "b": 512})
-    page.evaluate(SET, {"V": 2**20, "sent": TP})
-    page.evaluate(SET, {"sent": TP})
-    check(page, figure, {"m": 4, "machine": "TPU v7 slices of 4×4×8", "b": 512, "sent": TP})
-
-
 def test_an_impossible_setting_says_what_would_do(page):
     page.evaluate(SET, {"sent": EP})
     assert set(shown(page).values()) == {"unknown"}
@@ -148,15 +136,3 @@ def test_an_impossible_setting_says_what_would_do(page):
     assert "Even one rack has more chips than that: take another model" in status(page)
     page.evaluate(SET, {"V": 2**30})
     assert "1.07 GB of your own by AllToAll" in status(page)
-
-
-def test_a_link_has_a_size_only_if_it_is_ones_own(page, figure, address):
-    page.get_by_label("Hosts, racks or slices", exact=True).press("ArrowLeft")
-    page.keyboard.press("Tab")
-    assert link(page).endswith("%28DP%29&m=12&b=2048")
-    follow(page, f"{address}{FIGURE}?model=toString&m=7&V=1000000&b=100")
-    assert strays(page) == "model = toString, m = 7"
-    check(page, figure, {"V": 1000000, "b": 100})
-    page.get_by_label("V, bytes", exact=True).press("ArrowRight")
-    page.keyboard.press("Tab")
-    assert link(page).endswith("&V=1048576")

@@ -80,15 +80,6 @@ def test_a_reader_who_wants_less_motion_gets_one_step_a_press(visit):
     assert frames(page) == [figure.films["ring, both ways"].frames[1].text]
 
 
-def test_a_shorter_film_keeps_the_slider_inside(visit):
-    figure = figures.figure("all-gather")
-    page = visit(figure)
-    page.get_by_label("Links").select_option("line")
-    page.get_by_label("Step", exact=True).press("End")
-    page.get_by_label("Links").select_option("ring, both ways")
-    assert frames(page) == [figure.films["ring, both ways"].frames[-1].text]
-
-
 def test_a_step_can_be_linked_to(visit):
     figure = figures.figure("reduce-scatter")
     page = visit(figure, anchor="#live-reduce-scatter?links=line&step=2")
