@@ -23,7 +23,7 @@ from helpers.costs.attention.flops_and_bytes import (
 )
 from helpers.costs.attention.time_and_intensity import Rates, exp_rate, exp_share, in_turn, seconds
 from helpers.costs.rooflines.chips import chip
-from helpers.trace import count, made
+from helpers.trace import count
 from tests.helpers.costs.tables import refused, walks
 from tests.helpers.live.test_jaxpr_to_javascript import agree, run  # noqa: F401, the fixture
 
@@ -85,65 +85,6 @@ def test_products_of_the_forward_and_the_backward_pass():
     assert flops(a, products=5) / flops(a) == 2.5 and flops(a, 16 * 16) == fused(a).flops == naive(a).flops
     assert naive(a, True).flops == both - forward and flash(a, 8, backward=True).flops == 2.5 * forward
     assert flash(a, 8, backward=True, kernels=2).flops == 3.5 * forward
-
-
-def test_flops_beside_the_products():
-    def plain(s):
-        e = jnp.exp(s)
-        return e / e.sum(-1, keepdims=True)
-
-    def ds(P, dP):
-        return P * (dP - (P * dP).sum(-1, keepdims=True))
-
-    s = array(1, 16, 16)
-    for f, p in ((plain, naive(Attention(16))), (lambda s: plain(s - s.max(-1, keepdims=True)), fused(Attention(16)))):
-        assert p.exps == 256 and count(f, s).flops == p.exps + p.other
-    assert count(ds, s, s).flops == fused(Attention(16), True).other
-
-
-def first(q, k, v, o, total, m):
-    """A block of the first Flash, as its paper has it."""
-    s = q @ k.T
-    here = s.max(-1)
-    p = jnp.exp(s - here[:, None])
-    new = jnp.maximum(m, here)
-    a, b = jnp.exp(m - new), jnp.exp(here - new)
-    old = a * total
-    sums = old + b * p.sum(-1)
-    return (old[:, None] * o + b[:, None] * (p @ v)) / sums[:, None], sums, new
-
-
-def second(q, k, v, o, total, m):
-    s = q @ k.T
-    new = jnp.maximum(m, s.max(-1))
-    p, a = jnp.exp(s - new[:, None]), jnp.exp(m - new)
-    return a[:, None] * o + p @ v, a * total + p.sum(-1), new
-
-
-def back(q, k, v, do, logsum, D, dq, dk, dv):
-    p = jnp.exp(q @ k.T - logsum[:, None])
-    ds = p * (do @ v.T - D[:, None])
-    return dq + ds @ k, dk + ds.T @ q, dv + p.T @ do
-
-
-def test_flash_2_does_less_beside_its_products():
-    R, C, H = 8, 4, 16
-    q, k, m, exps = array(R, H), array(C, H), array(R), lambda c: c.by_primitive["exp"].flops
-    for version, f in ((1, first), (2, second)):
-        c = count(f, q, k, k, q, m, m)
-        assert io.step_flops(R, C, H, version) == (exps(c), c.flops - c.matmul_flops - exps(c))
-    for version in (1, 2):
-        f = back if version == 2 else lambda *a: back(*a[:5], (a[3] * a[5]).sum(-1), *a[6:])
-        c = count(f, q, k, k, q, m, m if version == 2 else q, q, k, k)
-        assert io.step_flops(R, C, H, version, True) == (exps(c), c.flops - c.matmul_flops - exps(c))
-    c = count(lambda o, total, m: (o / total[:, None], m + jnp.log(total)), q, m, m)
-    assert io.last_flops(R, H) == c.flops and io.last_flops(R, H, 1) == 0
-    assert io.last_flops(R, H, 2, True) == count(lambda o, do: (o * do).sum(-1), q, q).flops
-    # A whole row of blocks: 2RH + 2R less a block, R(H + 2) more at its end; so from the second block on it is less.
-    one, two = ([n * io.step_flops(R, C, H, v)[1] + io.last_flops(R, H, v) for n in (1, 2, 64)] for v in (1, 2))
-    assert all(b < a for a, b in zip(one, two)) and one[2] - two[2] == 64 * (2 * R * H + 2 * R) - R * (H + 2)
-    a = Attention(1024, H=64, causal=False)
-    assert flash(a, 64, 1).flops == flash(a, 64).flops and 1.2 < flash(a, 64, 1).other / flash(a, 64).other < 1.7
 
 
 @walks([4, 8])
@@ -227,52 +168,6 @@ def test_blocks_that_fit():
             assert io.block_bytes(b, b, H, at, backward) <= M < io.block_bytes(b + 16, b + 16, H, at, backward)
 
 
-class Shared(dict):
-    """Arrays in a thread block's shared memory; floats that warps read for products, and those of partial results, both ways."""
-
-    products = exchanged = 0
-
-    def take(self, name, rows=slice(None)):
-        self.products += self[name][rows].size
-        return self[name][rows]
-
-    def hand_on(self, name, x):
-        self.exchanged += x.size
-        self[name] = x
-
-    def fetch(self, name):
-        self.exchanged += self[name].size
-        return self[name]
-
-
-def by_keys(shared, warps):
-    """Flash 1: each warp has all queries and some keys, and so a part of every row's sum, which only shared memory can add up."""
-    columns = np.array_split(np.arange(len(shared["K"])), warps)
-    for w, mine in enumerate(columns):
-        weights = np.exp(shared.take("Q") @ shared.take("K", mine).T)
-        shared.hand_on(w, weights @ shared.take("V", mine))
-    return sum(shared.fetch(w) for w in range(warps))
-
-
-def by_queries(shared, warps):
-    """Flash 2: each warp has some queries and all keys, and finishes its rows."""
-    rows = np.array_split(np.arange(len(shared["Q"])), warps)
-    return np.concatenate([np.exp(shared.take("Q", mine) @ shared.take("K").T) @ shared.take("V") for mine in rows])
-
-
-@walks([(8, 4, 2, 4), (16, 8, 4, 8), (12, 6, 5, 3), (4, 4, 4, 1)])
-def test_what_warps_exchange(R, C, H, warps):
-    """A step's warps simulated, their reads and writes counted; split by queries they exchange nothing."""
-    draw = np.random.default_rng(0)
-    given = {name: draw.normal(size=(n, H)) for name, n in (("Q", R), ("K", C), ("V", C))}
-    want = np.exp(given["Q"] @ given["K"].T) @ given["V"]
-    for split, step in (("keys", by_keys), ("queries", by_queries)):
-        shared = Shared(given)
-        np.testing.assert_allclose(step(shared, warps), want)
-        assert io.warp_floats(R, C, H, warps, split) == (shared.products, shared.exchanged)
-    assert shared.exchanged == 0
-
-
 def pingpong(groups, n, multiply, soft):
     """Two resources, each for one group at a time; a group multiplies, then does its softmax, n times; first come, first served."""
     free, at = {"mxu": 0.0, "sfu": 0.0}, [0.0] * groups
@@ -302,18 +197,6 @@ def test_overlap_takes_the_longer_part():
     p, at = flash(Attention(4096, causal=False), 128, rows=4096), Rates(h100.rate(), h100.hbm_bandwidth, 3.9e12)
     t = seconds(p, at)
     assert in_turn(p, at) == t.math + t.parts["exps"] > t.lower == t.math
-
-
-def test_what_the_compiled_program_holds():
-    """XLA on a CPU has scores and shares at once under a mask, as `fused` says; without one it writes these over those."""
-
-    def causal(q, k, v):
-        seen = jnp.tril(jnp.ones((len(q), len(k)), bool))
-        return jnp.einsum("nts,snh->tnh", jax.nn.softmax(jnp.where(seen, scores(q, k), -jnp.inf)), v)
-
-    a, q = Attention(512, N=2, H=16), array(512, 2, 16)
-    assert made(causal, q, q, q).memory.temporary == pytest.approx(fused(a).held, rel=0.01)
-    assert made(dense, q, q, q).memory.temporary == pytest.approx(fused(a).held / 2, rel=0.15)
 
 
 def test_refusals():

@@ -8,14 +8,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from jax.sharding import PartitionSpec as P
 
 from helpers.costs.attention import linear_attention as linear, ring_attention as ring
-from helpers.costs.attention.flops_and_bytes import Attention, Pass, decode, flash, flops
+from helpers.costs.attention.flops_and_bytes import Attention, decode, flops
 from helpers.costs.rooflines.chips import chip
-from helpers.kernels import mesh as meshes
-from helpers.kernels.training import transformer_over_mesh
-from helpers.trace import count, sent, two_level_memory
+from helpers.trace import count, two_level_memory
 from tests.helpers.costs.attention.test_flops_and_bytes import array
 from tests.helpers.costs.tables import refused, walks
 
@@ -81,27 +78,6 @@ def test_the_smallest_block_that_hides_a_ring():
     p = ring.ring(a, 4, backward=True)
     keys = 3 * ring.hop_bytes(a, 4)
     assert p.sent == keys + 4 * 2 * keys / 3 and p.hops == 4 and p.flops == 2.5 * ring.ring(a, 4).flops
-
-
-def test_what_a_ring_sends():
-    """The ring of chapter 4, traced: a hop's bytes and n - 1 of them; backward keys and gradients, and these once more, home."""
-    n, a = 4, Attention(32, N=4, K=2, H=8, B=2, x=4)
-    over = meshes.mesh((n,), ("X",))
-    spec = P(None, "X")
-
-    def program(f):
-        return jax.jit(jax.shard_map(f, mesh=over, in_specs=(spec,) * 3, out_specs=spec, check_vma=False))
-
-    def backward(q, k, v):
-        out, pull = jax.vjp(lambda *x: transformer_over_mesh.ring(*x, "X"), q, k, v)
-        return sum(x.sum() for x in pull(out)) + out
-
-    q, k = (jax.ShapeDtypeStruct((2, 32, heads, 8), "float32") for heads in (4, 2))
-    forward = sent(program(lambda *x: transformer_over_mesh.ring(*x, "X")), q, k, k)
-    assert forward.wire == ring.ring(a, n).sent == 3 * ring.hop_bytes(a, n)
-    both = sent(program(backward), q, k, k)
-    assert both.wire - forward.wire == ring.ring(a, n, backward=True).sent
-    assert ring.hop_bytes(a, n, ways=2) == ring.hop_bytes(a, n) / 2
 
 
 def test_a_ring_does_the_work_of_its_busiest_device():
@@ -203,37 +179,6 @@ def test_a_tree_takes_log_rounds():
         assert ring.tree(a, n, "chain").hops == n - 1
 
 
-def test_flops_beside_the_products():
-    """Of a device's own keys and of two partial results as one, traced; those of a ring are those of Flash 2 in such blocks."""
-
-    def own(s, v):
-        p = jnp.exp(s - s.max())
-        return p.sum(), p @ v
-
-    def both(m, l, o, there_m, there_l, there_o):
-        new = jnp.maximum(m, there_m)
-        a, b = jnp.exp(m - new), jnp.exp(there_m - new)
-        return new, a * l + b * there_l, a * o + b * there_o
-
-    beside = lambda c: (c.by_primitive["exp"].flops, c.flops - c.matmul_flops - c.by_primitive["exp"].flops)  # noqa: E731
-    one = [array(), array(), array(16)]
-    here, each = beside(count(own, array(64), array(64, 16))), beside(count(both, *one, *one))
-    a = Attention(1, 512, N=8, K=2, H=16, B=3)
-    for n, way, times in ((8, "doubling", 3), (6, "doubling", 2 * 3), (8, "chain", 7), (1, "chain", 0)):
-        p = ring.tree(replace(a, S=64 * n), n, way) + Pass(other=-3 * 8 * 16)  # o / l
-        assert (p.exps, p.other) == tuple(3 * 8 * (x + times * y) for x, y in zip(here, each))
-    p = decode(replace(a, S=64))
-    assert (p.exps, p.other) == (3 * 8 * here[0], 3 * 8 * (here[1] + 16))  # o / l
-    a = Attention(48, N=4, K=2, H=8, causal=False)
-    for n, backward in ((1, False), (4, False), (4, True)):
-        p, q = ring.ring(a, n, backward=backward), flash(a, 48 // n, backward=backward)
-        assert (n * p.exps, n * p.other) == (q.exps, q.other)
-        for cut in ring.CUTS:  # a masked pair has an exponential and three more fewer
-            less = ring.ring(replace(a, causal=True), n, cut, backward)
-            pairs = 4 * (n * (48 // n) ** 2 - sum(map(max, ring.work(n, 48 // n, cut))))
-            assert (p.exps - less.exps, p.other - less.other) == (pairs, 3 * pairs)
-
-
 T, H, F, C = 32, 8, 12, 4
 
 
@@ -274,27 +219,6 @@ def test_flops_of_linear_attention():
         linear.linear_flops(T, H, F, "recurrent") == 4 * T * F * (H + 1) == linear.linear_flops(T, H, F, causal=False)
     )
     assert linear.linear(Attention(1, 99, H=H)).flops == 4 * H * (H + 1)
-
-
-def test_the_state_does_not_know_how_long_the_sequence_is():
-    assert {linear.state_bytes(Attention(n, N=2, H=H), F) for n in (100, 10**6)} == {4 * 2 * F * (H + 1)}
-    for F_ in (H, linear.features("taylor", H)):
-        S = linear.cache_crossover(H, F_)
-        below, above = (2 * 2 * H * n - linear.state_bytes(Attention(1, n, H=H), F_) for n in (S * 0.99, S * 1.01))
-        assert below < 0 < above
-    equal = linear.cache_crossover(128, 128)
-    assert 2 * 2 * 128 * equal == linear.state_bytes(Attention(1, H=128)) and equal == 129  # smaller from 130 on
-    assert [linear.features(kind, 5) for kind in linear.FEATURES] == [5, 5, 31, 10]
-    x = np.arange(1.0, 6)
-    assert len(np.concatenate([[1], x, np.outer(x, x).ravel()])) == linear.features("taylor", 5)
-
-
-def test_bytes_of_linear_attention():
-    """Array by array: 2 bytes of each number, 4 of a state's."""
-    a, state = Attention(T, N=4, K=2, H=H, B=3), 3 * 2 * H * (H + 1) * 4
-    q, kv = 2 * 3 * T * 4 * H, 2 * 3 * T * 2 * H
-    assert linear.linear(a).bytes == q + q + kv + kv + 2 * state  # Q, O, K, V; the state in and out
-    assert linear.linear(replace(a, T=1)).bytes == (2 * q + 2 * kv) / T + 2 * state
 
 
 def test_refusals():

@@ -5,7 +5,6 @@ import pytest
 from helpers.costs.racks import tiered_collectives as on
 from helpers.costs.racks.cluster import hosts, racks, slices
 from helpers.costs.racks.cut import bottleneck
-from helpers.costs.racks.tiered_collectives import overtakes, swap_tiers
 from tests.helpers.costs.tables import refused, walks
 
 CLUSTERS = {
@@ -28,33 +27,6 @@ def test_nothing_beats_the_cut_but_what_the_switch_adds(name, kind):
     slowest_good = 1.15 if c.chip.axes else 1.05
     if kind != "AllReduce" or not c.chip.axes:
         assert min(best.values()) <= cut * (1.35 if kind == "AllToAll" and c.chip.axes else slowest_good)
-
-
-def test_trees_first_and_rings_for_large_arrays():
-    c, hop, card = hosts("A100", 64), 1e-6, 1e-5  # whose switches do not add
-
-    def alpha_and_beta(a):
-        alpha = on.cluster_time(c, "AllReduce", 0.0, a, hop, card).parts["dcn"]
-        return alpha, on.cluster_time(c, "AllReduce", 1.0, a, 0.0, 0.0).parts["dcn"]
-
-    V = overtakes(alpha_and_beta("tree"), alpha_and_beta("hierarchical"))
-    low, high = 1e3, 1e12
-    while high / low > 1 + 1e-9:
-        mid = (low * high) ** 0.5
-        tree, ring = (on.cluster_time(c, "AllReduce", mid, a, hop, card).lower for a in ("tree", "hierarchical"))
-        low, high = (mid, high) if tree < ring else (low, mid)
-    assert V == pytest.approx(high, rel=1e-6)
-    assert on.fastest(c, "AllReduce", V / 2, hop, card) == "tree"
-    assert on.fastest(c, "AllReduce", V * 2, hop, card) == "hierarchical"
-
-
-@walks([False, True])
-def test_on_switches_moves_are_those_of_the_algorithm(aligned):
-    c = hosts("H100", 4)
-    assert on.moves(c, "AllToAll", 1e6, "rails" if aligned else "direct") == swap_tiers(1e6, 8, 4, aligned)
-    assert on.algorithms(c, "AllToAll") == ("direct", "rails") and on.algorithms(c, "AllReduce")[-1] == "nvls"
-    assert "nvls" not in on.algorithms(hosts("A100", 4), "AllReduce")
-    assert on.algorithms(slices("v5p", (4, 4, 4)), "AllToAll") == ("direct",)
 
 
 @walks([1, 2, 3])

@@ -1,21 +1,16 @@
 """Cuts of clusters against every set of chips, against SciPy's flow, and against what programs over the wiring need."""
 
 import random
-from itertools import product
 
 import numpy as np
 import pytest
-from scipy.optimize import linprog
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import maximum_flow
 
-from helpers.costs.racks.cluster import Cluster, hosts, racks, slices, wiring
+from helpers.costs.racks.cluster import Cluster, hosts, slices, wiring
 from helpers.costs.racks.cut import bottleneck, every_cut, max_flow, needs
-from helpers.costs.racks.tiered_collectives import alpha_beta, hierarchical, swap_tiers
 from helpers.costs.rooflines.chips import chip
 from helpers.costs.rooflines.hardware import Slice
-from helpers.costs.sharding.collective_prices import PUBLISHED, collective_seconds
-from helpers.costs.training.layout import Layout, groups
 from tests.helpers.costs.tables import refused, walks
 
 SMALL = {
@@ -46,80 +41,6 @@ def test_flows_are_those_of_scipy(name):
         whole[-2, [at[x] for x in chips[:few]]] = whole[[at[x] for x in chips[few:]], -1] = 10**6
         flow = maximum_flow(csr_array(whole), len(at), len(at) + 1).flow_value
         assert max_flow(w.links, chips[:few], chips[few:]) == pytest.approx(flow * 1e7, rel=1e-6)
-
-
-@pytest.mark.slow("wires a thousand chips")
-def test_wiring_is_the_reference_architecture():
-    superpod = hosts("H100", 128)  # 1024 GPUs: 32 leaf and 16 spine switches of 64 ports with 50e9 bytes/s
-    w = wiring(superpod, switches=4, spines=16)
-    kinds = [n.kind for n in w.nodes]
-    assert [kinds.count(k) for k in ("chip", "switch", "leaf", "spine")] == [1024, 512, 32, 16]
-    for n in w.nodes:
-        mine = [x for x in w.links if n.name in (x.a, x.b)]
-        ports = sum(x.W for x in mine) / 5e10
-        if n.kind in ("leaf", "spine"):
-            assert ports == pytest.approx(64)
-        elif n.kind == "chip":
-            assert ports == pytest.approx(9 + 1)
-    half = [n.name for n in w.nodes if n.kind == "chip" and n.place[0] < 64]
-    assert max_flow(w.links, half, set(w.chips) - set(half)) == pytest.approx(64 * 400e9)  # full bisection
-    assert racks("GB200", 2).rails == 4 and racks("GB200", 2).egress() == pytest.approx(3.6e12)
-
-
-def test_one_description_of_tiers():
-    """What layouts price is what the cluster is made of."""
-    for name, m in (("H100", 4), ("B200", 2), ("GB200", 3)):
-        c = Cluster(Slice(chip(name), (chip(name).pod[0],)), m)
-        g = c.domain.chips
-        group, rates = groups(Layout(dp=g * m, pods=m), c.domain)("dp"), PUBLISHED.on(c.chip, hop=0.0)
-        price = {kind: collective_seconds(kind, 1.0, group, rates) for kind in ("AllGather", "AllReduce", "AllToAll")}
-        inside, across = c.tiers
-        for kind in ("AllGather", "AllReduce"):
-            assert alpha_beta(hierarchical(kind, 1.0, g, m), inside.W, across.W).upper == pytest.approx(price[kind])
-        swap = alpha_beta(swap_tiers(1.0, g, m, aligned=False), inside.W, across.W)
-        # there blocks go axis by axis: (g - 1)/g of all over NVLink
-        assert swap.upper == pytest.approx(price["AllToAll"], rel=0.15)
-        assert alpha_beta(swap_tiers(1.0, g, m), inside.W, across.W).upper == pytest.approx(price["AllToAll"])
-
-
-def spreading(w, root):
-    """Every tree of links by which `root` reaches all chips, switches only where they are of use: its links as (from, to)."""
-    near = {n.name: [] for n in w.nodes}
-    for x in w.links:
-        near[x.a].append(x.b)
-        near[x.b].append(x.a)
-    others = [n.name for n in w.nodes if n.name != root]
-    found = set()
-    for parents in product(*([*near[x], *([] if x in w.chips else [None])] for x in others)):
-        tree = {x: p for x, p in zip(others, parents) if p is not None}
-        used, ok = set(), True
-        for at in (x for x in w.chips if x != root):
-            seen = set()
-            while ok and at != root:
-                ok = at not in seen and at in tree
-                seen.add(at)
-                if ok:
-                    used.add((tree[at], at))
-                    at = tree[at]
-        if ok:
-            found.add(frozenset(used))
-    return found
-
-
-@walks([hosts("H100", 2, chips=2), hosts("B200", 2, chips=2), slices("v5e", (2, 2)), slices("v5e", (1, 4))])
-def test_trees_that_share_the_links_reach_the_cut(c):
-    """The best AllGather there is, by linear programming: of each chip's shard so much down each tree that all end together."""
-    w = wiring(c)
-    trees = [(i, t) for i, root in enumerate(w.chips) for t in spreading(w, root)]
-    wires = {(a, b): x.W / 1e9 for x in w.links for a, b in ((x.a, x.b), (x.b, x.a))}
-    n = len(w.chips)
-    # Unknown: rate of each tree, and of all chips the same rate x, which is to be large.
-    capacity = [[*(e in t for _, t in trees), 0] for e in wires]
-    same = [[*(i == j for j, _ in trees), -1] for i in range(n)]
-    goal = [0] * len(trees) + [-1]
-    best = linprog(goal, np.array(capacity, float), list(wires.values()), np.array(same, float), [0] * n)
-    assert best.success
-    assert 1 / n / (best.x[-1] * 1e9) == pytest.approx(bottleneck(c, "AllGather").seconds, rel=1e-6)
 
 
 def test_errors_say_what_would_be_right():

@@ -7,8 +7,8 @@ from dataclasses import asdict, replace
 
 import pytest
 
-from helpers.costs.racks.measured_collectives import ALGORITHMS, REACHED, bus_bandwidth, exchange, measured_seconds
-from helpers.costs.racks.tiered_collectives import alpha_beta, flat_ring, nvls_bus_bandwidth
+from helpers.costs.racks.measured_collectives import REACHED, bus_bandwidth, exchange, measured_seconds
+from helpers.costs.racks.tiered_collectives import nvls_bus_bandwidth
 from helpers.costs.rooflines.chips import chip
 from tests.helpers.costs.tables import refused, walks
 from tests.tiers import some
@@ -50,15 +50,6 @@ def test_the_data_say_what_they_are():
             assert r["busbw"] * 1e9 < top * chip(r["chip"]).link_bandwidth
 
 
-def test_peak_is_what_the_tiers_give_and_small_sizes_are_latency():
-    h100, k = chip("H100"), replace(REACHED, piece=1e-12, round_dcn=0.0, own=0.0)
-    for n, m in ((8, 1), (64, 8)):
-        t = alpha_beta(flat_ring("AllReduce", 1e12, n / m, m), 4.5e11 * k.ring_hopper, 5e10 * k.network)
-        assert measured_seconds("AllReduce", 1e12, h100, n, m, "ring", k=k) == pytest.approx(t.lower, rel=1e-3)
-    small = measured_seconds("AllReduce", 8, h100, 64, 8, "ring")
-    assert small == pytest.approx(k.launch + 112 * k.latency + 14 * k.latency_dcn, rel=0.01)
-
-
 @walks([
     ("A100", "ring", REACHED.ring_ampere), ("H800", "ring", REACHED.ring_hopper),
     ("B200", "ring", REACHED.ring_blackwell), ("MI300X", "ring", REACHED.ring_cdna),
@@ -71,14 +62,6 @@ def test_large_arrays_take_the_share_of_their_generation(name, algorithm, share)
     own = REACHED.own / 2 / (c.pod[0] - 1)  # a chip copies its own shard as well, beside 2(n - 1) others
     links = share * c.link_bandwidth / (1 + own * (algorithm == "ring"))
     assert got == pytest.approx(links if algorithm == "ring" else nvls_bus_bandwidth(links, c.pod[0]), rel=1e-4)
-
-
-def test_a_program_that_waits_takes_longer_by_as_much_at_any_size():
-    for size in (8, 1e9):
-        torch, nccl = (measured_seconds("AllGather", size, chip("H100"), 8, tool=t) for t in ("torch", "nccl-tests"))
-        assert torch - nccl == pytest.approx(REACHED.torch)
-    best, *each = (measured_seconds("AllReduce", 1e9, chip("H100"), 8, algorithm=a) for a in ("best", "ring", "nvls"))
-    assert best == min(each)
 
 
 def test_pieces_of_a_collective_tried_one_by_one():
@@ -122,39 +105,6 @@ def test_the_switch_fills_its_pipeline_with_a_block_of_each_chip():
             assert got == pytest.approx(x + 1 / (1 / x + 1 / round_))
     rows = {r["size"]: r for r in ROWS if r["source"] == "coreweave" and r["chips"] == 72}
     assert all(bench.off(r, REACHED) < 0.12 for r in rows.values()) and min(rows) == 2**29
-
-
-def test_an_all_to_all_is_of_what_each_chip_sends_and_copies_its_own():
-    h100, k = chip("H100"), replace(REACHED, launch=0.0, latency=0.0, latency_dcn=0.0, piece=0.0, round_dcn=0.0)
-    W = 4.5e11 * k.pairs_hopper
-    for n in (2, 4, 8):
-        assert measured_seconds("AllToAll", 1e9, h100, n, k=k) == pytest.approx(1e9 * (n - 1 + k.own) / n / W)
-    every = {measured_seconds("AllToAll", 1e9, h100, n, n // 8, a) for n in (8, 64) for a in ALGORITHMS}
-    assert len(every) == 2  # one way for each number of chips, whichever is named
-    t = measured_seconds("AllToAll", 1e9, h100, 64, 8, k=k)  # 56 of 64 blocks leave the host, over one card
-    assert t == pytest.approx(1e9 * 56 / 64 / (5e10 * k.network))
-
-
-def test_networks_that_add_leave_nvlink_its_bytes():
-    """8 hosts: NVLink is the slower tier then, as published; and two hosts on a slow network are twice as fast by trees as by rings."""
-    h100, slow = chip("H100"), replace(chip("A100"), dcn_bandwidth=6.25e9)
-    ring, collnet = (bus_bandwidth("AllReduce", 2**33, h100, 64, 8, a) for a in ("ring", "collnet"))
-    assert 1 < collnet / ring < 1.4
-    ring, tree, best = (bus_bandwidth("AllReduce", 2**33, slow, 16, 2, a) for a in ("ring", "tree", "best"))
-    assert best == tree and tree / ring == pytest.approx(2 * 15 / 16, rel=0.05)
-    # no network
-    assert len({measured_seconds("AllReduce", 1e6, h100, 8, 1, a) for a in ("ring", "tree", "collnet")}) == 1
-
-
-def test_deepep_counts_what_stays_at_home():
-    """Two domains: half of what is counted crosses, so 90 GB/s are seen over cards of 50; on an H800 NVLink decides."""
-    for name, busy in (("H100", 5e10 * REACHED.network), ("B200", 5e10 * REACHED.network)):
-        seconds, sent = exchange(8192, 7168, 8, chip(name), 2)
-        assert sent / seconds == pytest.approx(2 * busy, rel=0.02)
-    seconds, sent = exchange(4096, 7168, 8, chip("H800"), 2)
-    assert sent / seconds < 1.1 * 5e10
-    low = [exchange(128, 7168, 8, chip("H800"), m, low_latency=True)[0] for m in (2, 4, 8, 16, 32)]
-    assert low == sorted(low) and low[-1] / low[-2] < 1.05  # more domains add little once nearly all copies leave
 
 
 def test_errors_say_what_would_be_right():

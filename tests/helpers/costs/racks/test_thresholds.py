@@ -59,24 +59,6 @@ def test_fsdp_with_tp_by_every_message(Y, W_dcn):
     assert without == limits.data_tokens(C, g, m, W, W_dcn, Y) == pytest.approx(wide) and without <= narrow
 
 
-def test_one_chip_decides_in_a_rack_and_a_host_in_a_cluster_of_hosts():
-    for c, C in ((racks("GB200", 16), 2.5e15), (hosts("H100", 128), 9.89e14)):
-        cut = bottleneck(c, "AllGather")
-        got = limits.thresholds(c, F=28672).fsdp
-        assert got >= C * cut.seconds * (1 - 1e-9) and got == pytest.approx(C * cut.seconds, rel=0.05)
-    assert bottleneck(racks("GB200", 16), "AllGather").name == "a chip"
-    assert bottleneck(hosts("H100", 128), "AllGather").name == "a domain"
-
-
-def test_hsdp_sends_over_the_network_once_in_a_step():
-    C, g, m, W, W_dcn = H100
-    micro, step = limits.hsdp_tokens(*H100)
-    D, F = 1024, 4096
-    assert micro == pytest.approx(least(lambda b: 4 * b * D * F / C >= 4 * D * F * (1 - 1 / g) / W), rel=1e-6)
-    reduce = 2 * (1 - 1 / m) * 4 * D * F / g / W_dcn  # a g-th of bf16 gradients, round a ring
-    assert step == pytest.approx(least(lambda b: 8 * b * D * F / C >= reduce), rel=1e-6)
-
-
 @walks([H100, RACK], [(1, 2), (1, 8), (2, 8), (8, 8), (2, 72)])
 def test_tp_by_every_message(machine, chips):
     """An AllGather of In and a ReduceScatter of Out, each a 2·B·D array over Y chips."""
@@ -91,16 +73,6 @@ def test_tp_by_every_message(machine, chips):
     seconds = 2 * max(nvlink / W, card / W_dcn)
     want = least(lambda F: 4 * B * D * F / Y / C >= seconds)
     assert limits.tensor_width(C, Y, g, W, W_dcn) == pytest.approx(want, rel=1e-6)
-
-
-@walks([None, domains_reached(8, 8), 4])
-def test_experts_by_tokens_that_travel(reached):
-    C, g, m, k, W, W_dcn, D = 9.89e14, 8, 8, 8, 4.5e11, 5e10, 512
-    copies = (k if reached is None else reached) * (m - 1) / m  # that leave the domain
-    inside = k * (g - 1) / g * (1 / m if reached is None else 1)
-    seconds = 2 * 2 * D * max(copies / W_dcn, inside / W)
-    want = least(lambda F: 6 * k * D * F / C >= seconds)
-    assert limits.expert_width_over_domains(C, g, m, k, W, W_dcn, reached) == pytest.approx(want, rel=1e-6)
 
 
 def test_in_one_domain_and_on_a_torus_these_are_the_formulas_of_chapter_4():
@@ -149,19 +121,3 @@ def test_tp_on_a_torus_by_cuts_of_lines(name, widest):
     t = limits.thresholds(slices(name, (4, 4, 6)), F=10**9)
     assert t.tp == 32 and t.ep_chips == 64  # 64 does not divide 96
     assert t.with_tp < float("inf")  # no axis is left alone, and TP sends little
-
-
-def test_experts_on_a_cube_of_a_torus():
-    """Links along an axis of 4 that wraps: a choice travels a hop on average, and a chip has two links for it; else twice that."""
-    for shape, side, wraps in (((16, 16, 16), 4, True), ((2, 4, 8), 2, False)):
-        t, c = limits.thresholds(slices("v5p", shape), F=28672), chip("v5p")
-        hops = 1 if wraps else 1 / 2  # of a line of two, and over one link
-        seconds = hops / (2 if wraps else 1) / c.link_bandwidth  # of each byte of a chip's copies, there or back
-        assert t.ep == pytest.approx(2 * 2 * c.rate() * seconds / (2 * 3)) and t.ep_chips == side**3
-    flat = limits.thresholds(slices("v5e", (16, 16)), F=28672)
-    assert flat.ep_chips == 64
-
-
-def test_widths_for_tp_double_until_they_are_more_than_f():
-    for F, tp in ((15384, 4), (15385, 8), (1, 1), (10**6, 8)):
-        assert limits.thresholds(hosts("H100", 128), F=F).tp == tp

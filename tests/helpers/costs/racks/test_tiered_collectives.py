@@ -2,7 +2,7 @@
 
 import random
 from collections import Counter, defaultdict
-from itertools import combinations, product
+from itertools import combinations
 
 import pytest
 
@@ -52,18 +52,6 @@ def test_a_flat_ring_on_every_rail(kind, g, m):
     assert sum(x.hops for x in moves) == (n - 1) * (2 if kind == "AllReduce" else 1)
 
 
-@walks([2, 8, 72])
-def test_bus_factors_are_what_a_chip_sends_of_its_size(n):
-    for kind, rounds in (("AllGather", 1), ("ReduceScatter", 1), ("AllReduce", 2)):
-        sent = Sent()
-        around(sent, [(0, i) for i in range(n)], n, 1 / n, rounds)
-        assert tiered.bus_factor(kind, n) == pytest.approx(sent.most("ici"))
-    sent = Sent()
-    for other in range(n):  # nccl-tests: the size of an AllToAll is what one chip has, a block for each
-        sent.send((0, 0), (0, other), 1 / n)
-    assert tiered.bus_factor("AllToAll", n) == pytest.approx(sent.most("ici"))
-
-
 @walks([*SIZES, (4, 1), (1, 4)])
 def test_hierarchical_adds_the_right_numbers_with_the_bytes_it_says(g, m):
     """The steps, run on integers: every chip ends with the sums of all, and the messages are those of the formula."""
@@ -85,43 +73,6 @@ def test_hierarchical_adds_the_right_numbers_with_the_bytes_it_says(g, m):
     assert all(hops[x.link] == x.hops for x in moves)
 
 
-def trees(m):
-    """Parents of a binary tree in which odd places are inside, and of the same with every place moved by one (Sanders 2009)."""
-
-    def parent(i):
-        bit = i & -i if i else 1 << m.bit_length()
-        if i == 0:
-            return None
-        up = (i ^ bit) | (bit << 1)
-        return up if up < m else i ^ bit
-
-    first = {i: parent(i) for i in range(m)}
-    if m % 2:
-        second = {(i + 1) % m: None if p is None else (p + 1) % m for i, p in first.items()}
-    else:
-        second = {m - 1 - i: None if p is None else m - 1 - p for i, p in first.items()}
-    return first, second
-
-
-@walks([2, 3, 4, 5, 8, 16, 31, 32])
-def test_two_trees(m):
-    V, g, sent = 64.0, 8, Counter()
-    deepest = 0
-    for tree in trees(m):
-        assert sum(p is None for p in tree.values()) == 1
-        for i, p in tree.items():
-            if p is not None:
-                sent[i] += V / g / 2  # up
-                sent[p] += V / g / 2  # down
-            depth, at = 0, i
-            while tree[at] is not None:
-                depth, at = depth + 1, tree[at]
-            deepest = max(deepest, depth)
-    move = tiered.double_tree("AllReduce", V, g, m)[1]
-    assert max(sent.values()) == pytest.approx(move.bytes)
-    assert 2 * deepest in (move.hops, move.hops + 2, move.hops - 2)
-
-
 @walks([2, 4, 5, 8])
 def test_the_switch_adds(g):
     V, sent = 40.0, Sent()
@@ -137,23 +88,6 @@ def test_the_switch_adds(g):
     assert chips == pytest.approx(tiered.in_network("AllReduce", V, g)[0].bytes)
     W, algbw = 309e9, V / (chips / 309e9)
     assert tiered.bus_factor("AllReduce", g) * algbw == pytest.approx(tiered.nvls_bus_bandwidth(W, g))
-
-
-@walks([*SIZES, (4, 1)])
-def test_gathers_by_the_switch(g, m):
-    """Shards go round on each rail, and then each chip sends what its rail has once, and the switch hands it to all."""
-    V, sent = 720.0, Sent()
-    for i in range(g):
-        around(sent, [(d, i) for d in range(m)], m, V / g / m)
-    for d in range(m):
-        for i in range(g):
-            sent.send((d, i), (d, "switch"), V / g)
-            for to in range(g):
-                sent.send((d, "switch"), (d, to), V / g)
-    for kind in ("AllGather", "ReduceScatter"):
-        inside, across = tiered.in_network(kind, V, g, m)
-        assert inside.bytes == pytest.approx(max(n for (_, a), n in sent.into.items() if a[1] != "switch"))
-        assert across.bytes == pytest.approx(sent.most("dcn")) and (inside.hops, across.hops) == (1, m - 1)
 
 
 @walks(SIZES, [False, True])
@@ -183,44 +117,6 @@ def test_domains_that_a_token_reaches(E, m, k, limit):
     ]
     mean = sum(len({e // each for e in c}) for c in choices) / len(choices)
     assert tiered.domains_reached(k, m, E, limit) == pytest.approx(mean)
-
-
-@walks([(1, 4), (2, 3), (3, 4), (4, 2)])
-def test_domains_of_experts_drawn_again_and_again(k, m):
-    mean = sum(len(set(drawn)) for drawn in product(range(m), repeat=k)) / m**k
-    assert tiered.domains_reached(k, m) == pytest.approx(mean)
-
-
-def test_without_latency_bytes_alone_take_time():
-    moves = Move("ici", 60.0, 7), Move("dcn", 12.0, 5), Move("ici", 40.0, 3)
-    assert tiered.alpha_beta(moves, 10.0, 2.0).parts == {"ici": 10.0, "dcn": 6.0}
-    assert tiered.alpha_beta(moves, 10.0, 2.0, 0.5, 3.0).parts == {"ici": 10.0 + 10 * 0.5, "dcn": 6.0 + 5 * 3.0}
-
-
-@walks([(1.6e11, 8e9), (1e11, 7e9), (1.0, 3.0)])
-def test_the_fewest_sms_that_copy_as_much(W, each):
-    assert tiered.sms_for(W, each) == next(s for s in range(1, 100) if s * each >= W)
-
-
-def test_one_copy_for_a_domain():
-    g, m, k, E, tokens, rng = 4, 4, 4, 32, 20000, random.Random(0)
-    alone, once = Sent(), Sent()
-    for _ in range(tokens):
-        home = (0, rng.randrange(g))
-        experts = [(e // (g * 2), e // 2 % g) for e in rng.sample(range(E), k)]
-        for b in experts:
-            alone.send(home, b, 1)
-        for d in {d for d, _ in experts}:
-            once.send(home, (d, home[1]), 1)
-        for d, i in experts:
-            once.send((d, home[1]), (d, i), 1)
-    for sent, reached in ((alone, None), (once, tiered.domains_reached(k, m, E))):
-        moves = tiered.dispatch(1.0, k, g, m, reached)
-        out = Counter()
-        for (tier, _), n in sent.out.items():
-            out[tier] += n / tokens
-        for x in moves:
-            assert out[x.link] == pytest.approx(x.bytes, rel=0.03), x
 
 
 @walks([(1e-3, 2e-2), (1e-4, 5e-2), (2e-3, 1e-3)])

@@ -3,22 +3,16 @@
 from math import prod
 from random import Random
 
-import jax
-import jax.numpy as jnp
 import pytest
 
-from helpers import trace
 from helpers.costs.racks.cluster import Cluster
 from helpers.costs.racks.tiered_collectives import dispatch, domains_reached
-from helpers.costs.racks.training_over_tiers import KINDS, by_tier, cluster_of, divided, volumes
+from helpers.costs.racks.training_over_tiers import by_tier, cluster_of, divided, volumes
 from helpers.costs.rooflines.chips import chip
 from helpers.costs.rooflines.hardware import Slice
 from helpers.costs.training.layout import AXES, Layout
 from helpers.costs.training.training_step import step
 from helpers.costs.transformers.public_models import model
-from helpers.kernels import mesh
-from helpers.kernels.training import data_parallel_and_fsdp, mlp_training_step
-from helpers.kernels.transformers.adam import Adam
 from tests.helpers.costs.tables import refused, walks
 
 HOST, RACK, CUBE = (Slice(chip(n), s) for n, s in (("H100", (8,)), ("GB200", (64,)), ("v5p", (4, 4, 4))))
@@ -99,28 +93,6 @@ def test_tokens_leave_a_domain_once_for_each_other_domain():
     inside, across = dispatch(mine, k, 1, 8, domains_reached(k, 8))
     over = by_tier(at, Cluster(lone, 8))
     assert [x.bytes["experts"] / times for x in over] == pytest.approx([inside.bytes, across.bytes])
-
-
-def test_hsdp_keeps_weights_inside_and_sends_what_its_program_sends():
-    """A traced program on two hosts of four chips: of its gradients, half crosses, as of a step's."""
-    grid, shape = mesh.mesh((2, 4), ("X", "Y")), lambda *s: jax.ShapeDtypeStruct(s, jnp.bfloat16)
-    L, D, F, B = 3, 8, 24, 16
-    w, adam = mlp_training_step.Weights(shape(L, D, F), shape(L, F, D)), Adam(rate=0.01)
-    sent = trace.sent(
-        data_parallel_and_fsdp.hsdp_step(grid, adam, 2, True),
-        w,
-        jax.eval_shape(adam.start, w),
-        shape(B, D),
-        shape(B, D),
-    )
-    across = sum(c.wire(mesh.costs_mesh(grid)) for c in sent if "X" in c.axes) / (2 * 2 * L * D * F)
-    four = Slice(chip("H100"), (4,))
-    at = step(LLAMA, Layout(fsdp=4, dp=2, pods=2, microbatches=2), 2**22, 8192, four, hop=0.0)
-    inside, network = by_tier(at, cluster_of(four, 2))
-    assert network.bytes == dict.fromkeys(KINDS, 0.0) | {"gradients": network.total} and inside.bytes["weights"] > 0
-    assert network.total / (2 * (at.operations.held.dense + at.operations.held.experts)) == pytest.approx(across)
-    both = by_tier(step(LLAMA, Layout(fsdp=8, pods=2, microbatches=2), 2**22, 8192, four, hop=0.0), cluster_of(four, 2))
-    assert both[1].bytes["weights"] > 0
 
 
 def test_stages_hand_on_over_the_tier_between_them():
