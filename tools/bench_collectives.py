@@ -23,7 +23,7 @@ SHARES = [f.name for f in fields(Reached) if 1e-3 < f.default < 1 and f.name != 
 GUESS = Reached(  # 80 % of links and 48 of 50 GB/s of a card are what NCCL's maintainers name; orders of magnitude of the rest
     **dict.fromkeys(SHARES, 0.8) | {"network": 0.96},
     launch=1e-5,
-    torch=1e-5,
+    waits=1e-5,
     deepep=1e-5,
     latency=1e-6,
     latency_dcn=1e-5,

@@ -6,6 +6,7 @@ import sys
 
 from helpers.costs.inference.serving_constants import ENGINES
 from helpers.costs.training.layout import BY_BYTES
+from helpers.costs.training.operation_seconds import KERNELS
 
 from .ask import COMMAND, EXAMPLE, MOST, SERVES as SERVE_COMMAND, amount, number, share, shares
 from .flags import SERVES, TRAINS
@@ -59,6 +60,9 @@ def training(tasks, both) -> None:
         help="of a parameter: weight, gradient, moments, master copy",
     )
     task.add_argument("--products", choices=PRODUCTS, default="bf16", help="type in which weights multiply")
+    task.add_argument(
+        "--software", choices=KERNELS, default="tuned", help="set of kernels; 2021: before FlashAttention"
+    )
     task.add_argument("--group", type=number, help="GPU domains under the same leaf switches: up to 32 hosts, 8 racks")
     task.add_argument("--oversubscription", type=amount, default=1.0, help="of the spine switches over groups; 1: none")
     task.add_argument("--top", type=number, default=10, help="layouts that are listed")

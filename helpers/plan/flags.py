@@ -32,6 +32,7 @@ SWITCHES = {
     "megatron-lm": {
         ("zero", 1): "--use-distributed-optimizer", ("zero", 2): f"{FSDP}optim_grads", ("zero", 3): f"{FSDP}optim_grads_params",
         ("policy", "block"): f"{AGAIN}full --recompute-method uniform --recompute-num-layers 1",
+        ("policy", "selective"): f"{AGAIN}selective --recompute-modules layernorm moe_act mla_up_proj",
         ("policy", "matmuls"): f"{AGAIN}selective", ("policy", "everything"): "",
         ("products", "fp8"): "--fp8-format hybrid", ("products", "mxfp8"): "--fp8-format e4m3 --fp8-recipe mxfp8",
         ("overlaps_experts", True): "--overlap-moe-expert-parallel-comm",

@@ -16,6 +16,7 @@ from helpers.costs.rooflines.hardware import Chip
 from helpers.costs.rooflines.machines import LARGEST
 from helpers.costs.training.layout import BF16, BY_BYTES, GRAMMAR, Layout, read, shared
 from helpers.costs.training.layout_search import ALIKE, EQUAL, Ranking, search, smallest
+from helpers.costs.training.operation_seconds import KERNELS
 from helpers.costs.training.partial_layout import PARTIAL, Completed, completed_layout, unfolded
 from helpers.costs.training.step_estimate import utilisation
 from helpers.costs.training.training_step import Step, step
@@ -31,7 +32,7 @@ WRONG = {
 """What is said of a layout that cannot be read."""
 KINDS = {
     "seconds.low": "estimate, three of four measured steps take longer than low and less than high",
-    "seconds.mid": "estimate, of tuned software with fused attention",
+    "seconds.mid": "estimate, of the software that is named",
     "seconds.high": "estimate",
     "seconds.floor": "floor, products at published rates",
     "mfu": "count of FLOPs over the estimate",
@@ -67,14 +68,16 @@ def train(options) -> str:
     """What is printed for a training step: the ranking and its first layout, or the layout that is named beside the best."""
     asked = question(options)
     c, tokens, T, s = asked.config, asked.tokens, asked.T, asked.machine.slice
+    software = KERNELS[options.software]
     named, template = None, Layout(pods=asked.machine.pods, stored=BY_BYTES[options.bytes], products=options.products)
     text, unread = read_flags(options.layout, asked.machine.chips, tokens // T)
     if text:
         given = unfolded(typed(text, template.pods), s.chips if s.chip.axes else asked.machine.chips)
-        done = completed_layout(c, given, tokens, T, s, template)
-        named = step(c, done.layout, tokens, T, s, "causal")
-        template = replace(template, products=named.layout.products, optimizer=named.layout.optimizer)  # like with like
-    ranking = search(c, tokens, T, s, template, top=1 if named else options.top)
+        done = completed_layout(c, given, tokens, T, s, template, software)
+        named = step(c, done.layout, tokens, T, s, "causal", software=software)
+        alike = "products", "optimizer", "overlaps_experts", "nodes"  # what programs can do; the search is for the rest
+        template = replace(template, **{name: getattr(named.layout, name) for name in alike})
+    ranking = search(c, tokens, T, s, template, top=1 if named else options.top, software=software)
     if not named and not ranking.best:
         raise ValueError(nothing(asked, ranking))
     steps = (named,) if named else ranking.best
@@ -234,7 +237,7 @@ def account(step: Step, cluster: Cluster, numbers: dict, options) -> str:
     price = "" if options.price is None else f", {numbers['price']:,.0f} at {options.price:g} a chip-hour"
     lines = [
         layout_words(step),
-        f"  estimate {show.seconds(s['mid'])} a step in tuned software, three of four lie in [{show.seconds(s['low'])}, "
+        f"  estimate {show.seconds(s['mid'])} a step in {options.software} software, three of four lie in [{show.seconds(s['low'])}, "
         f"{show.seconds(s['high'])}]; {numbers['tokens_per_second']:,.0f} tokens/s, "
         f"MFU {numbers['mfu']:.1%}, HFU {numbers['hfu']:.1%}",
         f"           {most_first(e.parts, show.seconds)}",

@@ -111,11 +111,11 @@ class Server:
     def product(self, p: Product):
         """Seconds of a product with weights; experts' are without what their kernels take themselves."""
         chip, k, w = self.chip, self.constants, self.stored(p.role)
-        share = k.grouped if p.role == "experts" else k.bf16
+        share = k.grouped if p.role == "experts" else minimum(k.bf16, chip.attains)
         gain = 1 + (w.rate - 1) * k.gain
         math = p.flops / (chip.rate() * share * gain)
         moved = p.weights * w.bits / 8 + p.groups * (w.row * p.m * p.k + 2 * p.m * p.n)
-        moved = moved / (chip.hbm_bandwidth * (k.torus if chip.kind == "tpu" else k.memory))
+        moved = moved / (chip.hbm_bandwidth * minimum(k.torus if chip.kind == "tpu" else k.memory, chip.streams))
         if p.role == "experts":  # better kernels compute faster, and none reads faster than memory does
             return sqrt((self.engine.moe * math) ** 2 + (maximum(self.engine.moe, 1.0) * moved) ** 2)
         return sqrt(math**2 + moved**2) + self.engine.launch * (k.product + k.quantise * w.narrower)
@@ -141,7 +141,7 @@ class Server:
     def attention(self, layer: Layer, seen):
         """Seconds of attention to caches, and inside of pieces of prompts that see so many tokens."""
         chip, k, r = self.chip, self.constants, layer.reading
-        moved = (r.cached * self.cached + 8 * r.state) / (chip.hbm_bandwidth * k.cached)
+        moved = (r.cached * self.cached + 8 * r.state) / (chip.hbm_bandwidth * minimum(k.cached, chip.streams))
         both = sqrt(moved**2 + (r.decode / (chip.rate() * k.keys)) ** 2)
         rate = chip.rate() * k.prompt / (1 + k.half * chip.rate() / A100_BF16 / maximum(seen, 1))
         mixer = self.config.mixer(layer.kind)

@@ -25,7 +25,7 @@ from helpers.numeric import minimum
 from .tiered_collectives import SENT_BY, bus_factor
 
 ALGORITHMS = ("ring", "tree", "nvls", "collnet", "best")
-TOOLS = ("nccl-tests", "torch")
+TOOLS = ("nccl-tests", "torch", "waits")  # the last: a program that calls one at a time, and waits for each
 
 
 @formula
@@ -43,7 +43,7 @@ class Reached:
     block         bytes of each chip's part in a round, while the NVSwitch adds
     network       share of a network card
     launch        before the first byte moves, in nccl-tests, whose collectives follow one another
-    torch         more, where a program calls and waits for one at a time
+    waits         more, where a program calls one at a time, and waits for it
     deepep        before the first byte moves, in DeepEP
     latency, latency_dcn  of a hop over NVLink, and over the network
     piece         seconds that each piece costs beside its bytes, for a hop over NVLink
@@ -66,7 +66,7 @@ class Reached:
     block: float = 3.3e06
     network: float = CARD
     launch: float = 1.43e-05
-    torch: float = 2.66e-05
+    waits: float = 2.66e-05
     deepep: float = 2.81e-05
     latency: float = 3.53e-07
     latency_dcn: float = 7.63e-05
@@ -103,7 +103,7 @@ def rates(chip: Chip, algorithm: str, tool: str = "nccl-tests", k: Reached = REA
     return Rates(
         known[name] * chip.link_bandwidth,
         k.network * chip.dcn_bandwidth,
-        launch=k.launch + (k.torch if tool == "torch" else 0.0),
+        launch=k.launch + (k.waits if tool == "waits" else 0.0),
         hop=k.latency,
         network_hop=k.latency_dcn,
         algorithm=SENT_BY.get(algorithm),

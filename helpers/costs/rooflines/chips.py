@@ -50,6 +50,8 @@ DCN = "25e9 bytes/s of network for one host (Austin et al. 2025), divided by its
 CLOCK = "A100 and H100 whitepapers (1024 and 2048 multiply-adds a clock of an SM), Zadouri et al. 2026, FlashAttention-4, for Blackwell"
 EXPS = "16 a clock of an SM (CUDA C++ Programming Guide, arithmetic instructions); HGX B300 data sheet: twice those of a B200"
 SHARP = "NVLink SHARP came with the third NVSwitch, Hopper's"
+ATTAINS = "708 TFLOP/s of an MI300X (AMD, Measuring Max-Achievable FLOPs, part 2, 2025), and as much of an MI355X's; 1: not said"
+STREAMS = "4,177 GB/s that an MI300X must copy (AMD, Instinct Customer Acceptance Guide, BabelStream), as ATTAINS"
 L2 = "NVIDIA's whitepapers; B200: Austin et al. 2025, section 12"
 HBM_LATENCY = (
     "one load after another, each at the address that the last one found: github.com/markdewing/AI_kernels, latency"
@@ -109,6 +111,8 @@ AMD = GPU | dict(
     dcn_bandwidth=5e10,
     clock_exps=None,
     links="cdna",
+    attains=7.08e14 / 1.307e15,
+    streams=4.177e12 / 5.3e12,
     sources={
         "fast_bandwidth": "LDS bytes a clock of each CU (AMD, CDNA 3 and CDNA 4 white papers), at the clock of its FLOPs/s",
         "axes": MESH,
@@ -233,7 +237,15 @@ ALIASES = Frozen(
     }
 )  # fmt: skip
 OF_SOURCES = Frozen(
-    {"switch_adds": SHARP, "clock_flops": CLOCK, "clock_exps": EXPS, "l2_bytes": L2, "hbm_cycles": HBM_LATENCY}
+    {
+        "switch_adds": SHARP,
+        "clock_flops": CLOCK,
+        "clock_exps": EXPS,
+        "l2_bytes": L2,
+        "hbm_cycles": HBM_LATENCY,
+        "attains": ATTAINS,
+        "streams": STREAMS,
+    }
 )
 """Where the fields were read that only GPUs have, of all chips alike."""
 BEFORE = re.compile(r"^(nvidia|amd|instinct|aws|google|cloud|tpu)[- ]*")

@@ -45,6 +45,8 @@ class Chip:
     lender          the chip whose shares of peak it borrows where it has no generation
     links           generation of its NVLink or Infinity Fabric, of which collectives were measured; "" of others
     serving         whether serving was measured on it
+    attains         share of its bf16 FLOPs/s that its maker's own products reach, where he says so and it is less than of others
+    streams         the same of HBM's bytes/s
     label           what a menu calls it; "" where that is its name
     menu            in which menus it stands: "all", those of the "planner", or "" none
     """
@@ -76,6 +78,8 @@ class Chip:
     lender: str = ""
     links: str = ""
     serving: bool = False
+    attains: float = 1.0
+    streams: float = 1.0
     label: str = ""
     menu: str = ""
 

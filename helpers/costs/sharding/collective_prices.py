@@ -386,8 +386,8 @@ def collective_seconds(kind: str, V, group: Group, rates: Rates, copies=1.0, rea
     if _is_there(rates.launch):
         waits = waits + rates.launch * (where(group.domains > 1, rates.stages, 1) if rates.stages != 1 else 1)
     seconds = maximum(moves, waits) if rates.hops_hide else moves + waits
-    if _is_there(rates.piece):  # the best number of pieces, each of which costs `piece` seconds for every hop
-        seconds = seconds + 2 * sqrt(inside.hops * rates.piece * moves)
+    if _is_there(rates.piece):  # the best number of pieces; or NCCL's LL, with a flag beside every four bytes
+        seconds = seconds + minimum(2 * sqrt(inside.hops * rates.piece * moves), moves)
     fills = _is_there(rates.block) or _is_there(rates.network_round)
     if fills:  # a pipeline: the switch's in rounds of a block, a tree's level by level
         fill = group.inside * rates.block / rates.link + across.hops * rates.network_round

@@ -7,7 +7,6 @@ and the same `rank`, which `helpers.live` writes as JavaScript.
 `training_step.step` takes arrays, so a search is one call for some thousand meshes. This and `layout_set` need NumPy.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import inf
@@ -16,12 +15,12 @@ from helpers.arguments import formula
 from helpers.costs.rooflines.hardware import Chip, Slice
 from helpers.costs.rooflines.machines import LARGEST, Machine, machines
 from helpers.costs.transformers.config import Config
-from helpers.costs.transformers.training_memory_bytes import POLICIES
+from helpers.costs.transformers.training_memory_bytes import POLICIES, SAID
 from helpers.numeric import maximum, significant, where
 
 from .layout import AXES, Layout
 from .layout_set import ANY, NOTHING, grids, keeps
-from .operation_seconds import CONSTANTS, Constants, Pace
+from .operation_seconds import CONSTANTS, TUNED, Constants, Pace, Software
 from .training_step import TIGHT, Step, step
 
 SEARCHED = (*AXES, "zero", "microbatches", "v")
@@ -153,7 +152,7 @@ def rank(layout: Layout, policy, seconds, memory, is_exposed, hbm, edge) -> Rank
 class Ranking:
     """The meshes of a machine, each with the settings that suit it best: numbers are arrays, best first.
 
-        policies   places in POLICIES
+        policies   places in SAID
         seconds    of the estimate
         memory     bytes of the fullest device
         rank       of each
@@ -216,7 +215,7 @@ class Ranking:
     def layout(self, n: int) -> Layout:
         """The one in place n, in plain numbers."""
         numbers = {name: int(getattr(self.layouts, name)[n]) for name in SEARCHED}
-        return replace(self.layouts, **numbers, policy=POLICIES[int(self.policies[n])])
+        return replace(self.layouts, **numbers, policy=SAID[int(self.policies[n])])
 
     def rank_of(self, n: int) -> Rank:
         """The rank of the one in place n, in plain numbers."""
@@ -224,20 +223,14 @@ class Ranking:
 
     def beside(self, step: Step) -> Rank:
         """The rank that a step has among these, whether its layout is one of the set or not."""
-        late, policy = exposed(step), POLICIES.index(step.layout.policy)
+        late, policy = exposed(step), SAID.index(step.layout.policy)
         numbers = careful_seconds(step), step.memory.total, late, step.slice.chip.hbm_bytes, self.edges[late]
         return rank(step.layout, policy, *numbers)
 
 
 @formula
 def ranking(
-    c: Config,
-    tokens: int,
-    T: int,
-    s: Slice,
-    template: Layout = ANY,
-    policies: tuple[str, ...] = KEPT,
-    given: Mapping = NOTHING,
+    c: Config, tokens: int, T: int, s: Slice, template: Layout = ANY, policies=KEPT, given=NOTHING, software=TUNED
 ) -> Ranking:
     """Every mesh once, the best first; those that do not fit come last, by the bytes that they lack.
 
@@ -256,7 +249,7 @@ def ranking(
     hbm, least, low = s.chip.hbm_bytes, inf, (inf, inf)
     rows, tried, fitting = [], 0, 0
     for grid in grids(c, tokens, T, s, template, given):
-        priced = _priced(c, grid, tokens, T, s, policies, "zero" in given)
+        priced = _priced(c, grid, tokens, T, s, policies, "zero" in given, software)
         fits, held = priced.legal & (priced.memory <= hbm), np.where(priced.legal, priced.memory, inf)
         tried, fitting, least = tried + int(priced.legal.sum()), fitting + int(fits.sum()), min(least, held.min())
         took = np.where(fits, priced.careful, inf)
@@ -285,11 +278,11 @@ class _Priced:
     exposed: tuple
 
 
-def _priced(c: Config, grid: Layout, tokens, T, s: Slice, policies, any_name: bool) -> _Priced:
+def _priced(c: Config, grid: Layout, tokens, T, s: Slice, policies, any_name: bool, software: Software) -> _Priced:
     """Whether layouts of arrays are in the set, and their seconds and bytes under each policy."""
     import numpy as np
 
-    any_policy = step(c, grid, tokens, T, s, "causal")
+    any_policy = step(c, grid, tokens, T, s, "causal", software=software)
     shape = np.broadcast_shapes(*(np.shape(getattr(grid, name)) for name in SEARCHED))
     legal = np.stack([np.broadcast_to(keeps(c, grid, tokens, T, s, any_name), shape)] * len(policies), 1)
     steps = [any_policy.keeping(policy) for policy in policies]
@@ -313,14 +306,14 @@ def _contenders(grid: Layout, priced: _Priced, held, took, policies, low) -> lis
     may = fast | ((fastest == inf) & (held < inf) & (held <= NEAR * smallest))
     mesh, policy, zero, micro = np.nonzero(may)
     sizes, pieces = [getattr(grid, axis).ravel()[mesh] for axis in AXES], grid.v.ravel()[mesh]
-    kept = np.array([POLICIES.index(name) for name in policies])[policy]
+    kept = np.array([SAID.index(name) for name in policies])[policy]
     numbers = priced.seconds[may], priced.careful[may], priced.memory[may], priced.exposed[mesh]
     return [*sizes, grid.zero.ravel()[zero], grid.microbatches.ravel()[micro], pieces, kept, *numbers]
 
 
 @formula
 def search(
-    c: Config, tokens: int, T: int, s: Slice, template: Layout = ANY, policies: tuple[str, ...] = KEPT, top: int = 10
+    c: Config, tokens: int, T: int, s: Slice, template: Layout = ANY, policies=KEPT, top: int = 10, software=TUNED
 ) -> Ranking:
     """The layouts with the fewest estimated seconds (`Step.estimate`), of all that fit: of each design the best.
 
@@ -334,9 +327,10 @@ def search(
     >>> [str(step.layout) for step in found.best]
     ['dp=64 zero=2 microbatches=2 policy=everything']
     """
-    every = ranking(c, tokens, T, s, template, policies)
+    every = ranking(c, tokens, T, s, template, policies, software=software)
     heads = [n for n, *_ in every.designs if n < (every.fits or every.tight)][:top]
-    return replace(every, best=tuple(step(c, every.layout(n), tokens, T, s, "causal") for n in heads))
+    steps = (step(c, every.layout(n), tokens, T, s, "causal", software=software) for n in heads)
+    return replace(every, best=tuple(steps))
 
 
 @formula

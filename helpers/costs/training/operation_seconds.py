@@ -33,6 +33,7 @@ from .step_operations import SCORES, Attention, Send
 TILE = 128, 256  # of a product's result, which one core computes at a time
 STEP = 32  # a head's width is rounded up to a multiple of this in a fused kernel, of twice this in a product
 NARROW = 32  # of a head's width W, a fused kernel has W / (W + 32) of what it could, and 1.25 of that is 1 at 128
+EAGER = 2.0  # where each operation is a kernel, and norms and rotations are in float32: torchtitan's one row without torch.compile
 FUSED = 0.6  # arrays that go through HBM where a compiler or a fused kernel joins them, of those counted in `step_operations`
 OLD = 0.57  # FlashAttention-2's share on an H100, 35 %, over that of attention made for it (Shah et al. 2024, "FlashAttention-3")
 WIDE = {"mxfp8": "fp8", "nvfp4": "fp4"}  # types whose rate stands under another name in `chips`
@@ -85,7 +86,7 @@ class Constants:
         """Share of peak of a large product; of a chip without measured steps that of its lender."""
         if not (chip.generation or chip.lender):
             raise ValueError(f"no share of peak of {chip.name} is measured, and its row of `chips` names no lender")
-        return getattr(self, chip.generation or CHIPS[chip.lender].generation)
+        return minimum(getattr(self, chip.generation or CHIPS[chip.lender].generation), chip.attains)
 
 
 CONSTANTS = Constants()
@@ -115,6 +116,7 @@ class Software:
     logit      bytes that the loss holds of a logit: 6 if it is fused, bf16 and a softmax in float32; 10 with a gradient in float32 beside
                it, 16 if nothing is fused
     gathers    collectives in which fsdp gathers a layer: 1, or one for each of its matrices and vectors
+    compiled   element-wise operations are joined, by a compiler or by hand; else each of them is a kernel
     graphs     CUDA graphs of a layer with experts: "none", "parts": all but experts, "whole"; "usual": parts in racks, none elsewhere
     """
 
@@ -125,6 +127,7 @@ class Software:
     gathers: int = 1
     logit: float = 6
     graphs: str = "usual"
+    compiled: bool = True
 
     def __post_init__(self):
         if self.attention not in ("fused", "earlier", "unmasked", "stored"):
@@ -134,6 +137,14 @@ class Software:
 
 
 TUNED, USUAL = Software(), Software(tuned=False)
+KERNELS = {
+    "tuned": TUNED,
+    "usual": USUAL,
+    "pytorch": Software(tuned=False, attention="earlier", logit=10),
+    "eager": Software(tuned=False, attention="earlier", logit=16, compiled=False),
+    "2021": Software(tuned=False, attention="stored", logit=16),
+}
+"""Sets of kernels by their names: as makers tune them; usual ones; torch.compile with SDPA; without it; before FlashAttention."""
 
 
 @formula
@@ -239,7 +250,7 @@ class Pace:
 
     def stream(self, numbers, kernels=0):
         """Arrays of two bytes a number through HBM, in so many kernels."""
-        fused = 1.0 if self.software.attention == "stored" else FUSED
+        fused = 1.0 if self.software.attention == "stored" else FUSED if self.software.compiled else EAGER
         return self.usual * fused * 2 * numbers / self.memory + kernels * self.launch
 
     def send(self, send: Send, group: Group):

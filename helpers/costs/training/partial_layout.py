@@ -16,6 +16,7 @@ from helpers.costs.transformers.config import Config
 from .layout import AXES, BF16, GRAMMAR, Layout, Spelling
 from .layout_search import KEPT, SEARCHED, Ranking, ranking
 from .layout_set import check
+from .operation_seconds import TUNED, Software
 
 FOLDED = "etp"  # that it is given says that ep and dp are Megatron-LM's; experts stay whole, so it is 1
 PARTIAL = GRAMMAR | {FOLDED: Spelling(1, ("1",))}
@@ -66,7 +67,9 @@ class Completed:
 
 
 @formula(signed="T tokens")
-def completed_layout(c: Config, given: Mapping, tokens, T, s: Slice, template: Layout) -> Completed:
+def completed_layout(
+    c: Config, given: Mapping, tokens, T, s: Slice, template: Layout, software: Software = TUNED
+) -> Completed:
     """The fastest layout that has what is given, of those that fit, or the one that lacks least; ValueError, in one sentence, if
     what is given breaks a rule.
 
@@ -85,7 +88,8 @@ def completed_layout(c: Config, given: Mapping, tokens, T, s: Slice, template: L
 
     def search(fixed: Mapping) -> Ranking:
         policies = (fixed["policy"],) if "policy" in fixed else KEPT
-        return ranking(c, tokens, T, s, template, policies, {name: x for name, x in fixed.items() if name in SEARCHED})
+        searched = {name: x for name, x in fixed.items() if name in SEARCHED}
+        return ranking(c, tokens, T, s, template, policies, searched, software)
 
     found, defaults = search(given), replace(template, **{name: x for name, x in given.items() if name != "pods"})
     if not len(found):

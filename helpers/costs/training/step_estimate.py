@@ -58,6 +58,7 @@ class LayerPrices:
     forward, backward  kernels of either pass
     attention    its part of both
     stream       norms and activation functions of the forward pass
+    latent       up-projections of it
     sends        its collectives, with the seconds of one run of each, and whether it leaves a domain's cards alone
     """
 
@@ -65,6 +66,7 @@ class LayerPrices:
     backward: float
     attention: tuple
     stream: float
+    latent: float
     sends: tuple[tuple[Send, float, int], ...]
 
 
@@ -117,7 +119,7 @@ def _layer(layer: Layer, pace: Pace, along) -> LayerPrices:
         forward, backward = sqrt(forward**2 + host**2), sqrt(backward**2 + (2 * host) ** 2)
     groups = [(send, along(*send.axes)) for send in layer.sends if send.runs]
     sends = tuple((send, pace.send(send, group), where(group.domains > 1, 0, 1)) for send, group in groups)
-    return LayerPrices(forward, backward, attention, stream[0], sends)
+    return LayerPrices(forward, backward, attention, stream[0], pace.usual * layer.latent / pace.peak, sends)
 
 
 def _update(listed: Operations, layout: Layout, chip: Chip, pace: Pace):
@@ -205,7 +207,8 @@ def _parts_of_layer(layer: LayerPrices, layout: Layout, pace: Pace) -> dict:
     Frameworks do the whole layer again; only a compiler sees that no gradient reads its last product.
     """
     overlaps = pace.software.overlaps
-    again = {"everything": 0.0, "matmuls": layer.attention[0] + layer.stream}.get(layout.policy, layer.forward)
+    some = {"matmuls": layer.attention[0] + layer.stream, "selective": layer.stream + layer.latent}
+    again = {"everything": 0.0, **some}.get(layout.policy, layer.forward)
     waits = (pace.k.tensor if pace.gpu else pace.k.data) if overlaps else 1.0
 
     def passes(chosen, inside=False):  # seconds of both passes' collectives, or of those that are inside a domain

@@ -28,7 +28,7 @@ from helpers.costs.transformers.layer_products import (
 )
 from helpers.costs.transformers.mixers import LayerKind, NoMixer
 from helpers.costs.transformers.parameters_and_flops import pairs, parameters
-from helpers.costs.transformers.training_memory_bytes import unread
+from helpers.costs.transformers.training_memory_bytes import unread, up_projections
 from helpers.numeric import ceil, maximum, minimum, plain, where
 
 from .layout import Layout
@@ -117,10 +117,7 @@ class Send:
 @formula
 @dataclass(frozen=True)
 class Held:
-    """Parameters of a device before fsdp and zero share them.
-
-    dense    all but experts
-    """
+    """Parameters of a device before fsdp and zero share them; `dense` are all but experts."""
 
     dense: float
     experts: float
@@ -140,6 +137,7 @@ class Layer:
     streamed  numbers that norms, activation functions and sorting of tokens read or write
     held      its parameters; the last norm and the sinks are spread over layers
     sends     its collectives, whose weights bring the tables of the vocabulary along, spread over a stage's layers
+    latent    FLOPs of up-projections, which "selective" does again
     """
 
     kind: LayerKind
@@ -149,6 +147,7 @@ class Layer:
     streamed: tuple[float, float]
     held: Held
     sends: tuple[Send, ...]
+    latent: float
 
     @cached_property
     def flops(self):
@@ -211,6 +210,7 @@ class Operations:
         never = sum(layer.count * layer.unread for layer in self.layers)
         return {
             "everything": (0.0, 0.0, 0.0),
+            "selective": (sum(layer.count * layer.latent for layer in self.layers), 0.0, 0.0),
             "matmuls": (0.0, attention, 0.0),
             "block": (products - never, attention, 0.0),
             "nothing": (products, attention, head),
@@ -236,7 +236,6 @@ def operations(c: Config, layout: Layout, B, T) -> Operations:
     c.check_usual("a training step", *(n for n in UNUSUAL if n != "gemma3n"))
     p, rows = parameters(c), 1.0 * B * T / (layout.shards * layout.cp * layout.microbatches)
     head, table = Product("unembedding", rows, c.V / layout.tp, c.D), (p.embedding + p.positions) / layout.tp
-    # On one device both tables; of a pipeline the end that has more.
     tables = where(layout.pp == 1, table + (0 if c.tied else head.weights), maximum(table, head.weights))
     projections = sum(x.weights for x in model_matrices(c) if x.role == "projections" and x.used)
     small = p.norms + p.added + p.attention - projections  # convolutions, and what stands idle
@@ -279,7 +278,8 @@ def _layer(c: Config, kind: LayerKind, count, rows, T, layout: Layout, vectors, 
         *_weights(layout, held.dense + tables, ("cp", "ep", "dp")),
         *(_weights(layout, held.experts, ("cp", "dp")) if kind.moe else ()),
     )
-    return Layer(kind, count, _read(c, kind, products), attention, streamed, held, sends)
+    up = rows / tp * up_projections(c, kind)
+    return Layer(kind, count, _read(c, kind, products), attention, streamed, held, sends, up)
 
 
 def _attention(c: Config, kind: LayerKind, rows, T, layout: Layout) -> Attention:

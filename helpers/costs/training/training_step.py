@@ -33,7 +33,7 @@ from helpers.numeric import maximum, minimum, plain, where
 from .closed_forms import zero_memory as zero_memory  # asked for beside `step`
 from .layout import Layout, groups, shared
 from .layout_set import TABLES, check
-from .operation_seconds import TUNED, Software, published
+from .operation_seconds import STORED, TUNED, Software, published
 from .pipeline_schedules import bubble, in_flight
 from .step_estimate import Estimate, Prices, estimated, prices, utilisation
 from .step_operations import Held, Layer, Operations, Send, operations, slowest_stage, stage_layers
@@ -43,6 +43,8 @@ CUT = ("q", "q_up", "k", "v", "kv_up", "shares", "heads", "gate", "in", "hidden"
 """Arrays of `training_memory_bytes.arrays`, by the first word, that tp cuts by heads or by F; the others are of D, or latent."""
 
 LIBRARY = 1.6 * 2**30  # bytes of a GPU: buffers of collectives, workspaces, fragments; what B200 held that has no name
+GATHERED = 3  # arrays of D numbers that PyTorch's tp keeps gathered, and Megatron-LM's not: rows twice, a gradient
+INPUTS = "norm", "hidden", "out of experts"  # kept in products' type (Transformer Engine); the last: experts' rows
 TIGHT = 0.06  # of a chip's bytes: what counts of dense models and mixtures miss in the median, source by source (bench_estimate)
 
 
@@ -103,6 +105,7 @@ class Step:
     operations  on one device
     count  pairs of query and key that `parts` and `flops` count
     hop    seconds of latency per hop
+    software  of the estimate and memory
     """
 
     config: Config
@@ -113,6 +116,7 @@ class Step:
     operations: Operations
     count: str
     hop: float
+    software: Software = TUNED
 
     @property
     def chips(self):
@@ -134,7 +138,8 @@ class Step:
     @cached_property
     def memory(self) -> DeviceMemory:
         """Bytes of the fullest device."""
-        return fullest(self.config, self.slice.chip, shared(self.layout, self.slice.chip), self.operations, self.T)
+        layout, chip = shared(self.layout, self.slice.chip), self.slice.chip
+        return fullest(self.config, chip, layout, self.operations, self.T, self.software)
 
     @cached_property
     def bubble(self):
@@ -189,7 +194,7 @@ class Step:
     @cached_property
     def prices(self) -> Prices:
         """Seconds of its operations, whatever the policy."""
-        return prices(self.config, self.slice.chip, self.layout, self.operations)
+        return prices(self.config, self.slice.chip, self.layout, self.operations, self.software)
 
     def keeping(self, policy: str) -> "Step":
         """The same step under another policy; what does not depend on that is not computed again."""
@@ -231,7 +236,9 @@ class Step:
 
 
 @formula(signed="T tokens")
-def step(c: Config, layout: Layout, tokens, T, s: Slice, count: str = "all", hop: float | None = None) -> Step:
+def step(
+    c: Config, layout: Layout, tokens, T, s: Slice, count: str = "all", hop: float | None = None, software=TUNED
+) -> Step:
     """What a training step of `tokens` in sequences of T does on a slice, or on `layout.pods` of them. It has no `offload`.
 
     count  pairs of query and key that attention computes: `parameters_and_flops.PAIRS`
@@ -250,7 +257,7 @@ def step(c: Config, layout: Layout, tokens, T, s: Slice, count: str = "all", hop
     published(s.chip, layout.products)
     check(c, layout, tokens, T, s)
     listed = operations(c, shared(layout, s.chip), tokens / T, T)
-    return Step(c, layout, s, tokens, T, listed, count, s.chip.hop if hop is None else hop)
+    return Step(c, layout, s, tokens, T, listed, count, s.chip.hop if hop is None else hop, software)
 
 
 @formula
@@ -305,17 +312,15 @@ def fullest(c: Config, chip: Chip, layout: Layout, listed: Operations, T, softwa
     layers, tokens = listed.layers, layout.stored.activation * listed.rows  # bytes, if a number is kept of each token
     matrix = _most(layers, [maximum(*(p.weights for p in layer.products)) for layer in layers])
     again = tokens * _most(layers, _kept(c, layers, layout, "everything", T, software))
-    whole = listed.held.dense + listed.held.experts
-    gathered = where(
-        layout.pp > 1,
-        (2 + layout.stored.gradient)
-        * whole,  # PyTorch's pipelines: no resharding, and no sum before the last microbatch
-        2 * 2 * _most(layers, [layer.held.dense + layer.held.experts for layer in layers]),
-    )
+    # PyTorch's pipelines: no resharding, and no sum before the last microbatch.
+    whole = (2 + layout.stored.gradient) * (listed.held.dense + listed.held.experts)
+    two = 2 * 2 * _most(layers, [layer.held.dense + layer.held.experts for layer in layers])
+    gathered = where(layout.pp > 1, whole, two)
+    whole_rows = 0.0 if software.tuned or not layout.sequence_parallel else GATHERED * (1 - 1 / layout.tp)
     shares = (layout.fsdp > 1) | ((layout.zero == 3) & (layout.dp * layout.ep * layout.cp > 1))
     alike = {
         "gathered": where(shares, gathered, 0.0),
-        "working": (again if layout.policy == "block" else 0.0) + 2 * matrix,
+        "working": (again if layout.policy == "block" else 0.0) + 2 * matrix + tokens * c.D * whole_rows,
         "library": LIBRARY if chip.axes == 0 else 0.0,
     }
     kept = [tokens * numbers for numbers in _kept(c, layers, layout, layout.policy, T, software)]
@@ -368,6 +373,9 @@ def _kept(c: Config, layers: tuple[Layer, ...], layout: Layout, policy: str, T, 
         numbers = dict(arrays(c, layer.kind, "everything" if policy == "nothing" else policy, T))
         if software.attention != "stored":
             numbers.pop("shares", None)
+        if software.tuned and policy != "block" and (narrow := STORED.get(layout.products, 2) / 2) < 1:
+            own = {name: narrow for name in numbers if any(x in name for x in INPUTS)} | {"heads": 1 + narrow}
+            numbers = {name: n * own.get(name, 1) for name, n in numbers.items()}
         whole = 0 if layout.sequence_parallel else sum(n for name, n in numbers.items() if name.split()[0] not in CUT)
         out.append((sum(numbers.values()) - whole) / layout.tp + whole)
     return out

@@ -7,6 +7,9 @@ Policies, from the most bytes held between the two passes to the least:
     block        of each layer its input; the layer again
     nothing      the tokens; the whole forward pass again, which then keeps everything: it saves no memory by itself
 
+Frameworks have one between the first two, "selective": norms, activation functions and latent attention's up-projections again,
+as DeepSeek-V3 did (DeepSeek-AI 2024, section 3.2.3) and Megatron-LM's `--recompute-modules` do.
+
 Source: Austin et al. 2025, Section 4, "Gradient checkpointing"; Chen et al., "Sublinear Memory Cost" (2016).
 """
 
@@ -20,13 +23,15 @@ from .mixers import LayerKind
 from .parameters_and_flops import flops, parameters
 
 POLICIES = ("everything", "matmuls", "block", "nothing")
+SAID = (*POLICIES, "selective")
+UP = "q_up", "kv_up"
 
 
 @formula
 def known(policy: str) -> None:
     """ValueError if nobody knows a policy of that name."""
-    if policy not in POLICIES:
-        raise ValueError(f"{policy!r} is no policy: there are {', '.join(POLICIES)}")
+    if policy not in SAID:
+        raise ValueError(f"{policy!r} is no policy: there are {', '.join(SAID)}")
 
 
 @formula
@@ -109,7 +114,14 @@ def arrays(c: Config, kind: LayerKind, policy: str, S) -> dict[str, float]:
     else:
         hidden = {"hidden of experts": m.k * m.F} | ({"hidden of shared": m.shared_width} if m.shared else {})
     normed = {"first norm": c.D} if c.norms == 1 or kind.parts == 1 else {"first norm": c.D, "second norm": c.D}
-    return {"input": c.D} | normed | kept | mixed | hidden
+    again = (*normed, *hidden, *UP) if policy == "selective" else ()
+    return {name: n for name, n in ({"input": c.D} | normed | kept | mixed | hidden).items() if name not in again}
+
+
+@formula
+def up_projections(c: Config, kind: LayerKind):
+    """FLOPs for one token of latent attention's matrices that lead up to heads."""
+    return sum(2 * a * b for name, (a, b) in attention_matrices(c, kind).items() if name in UP)
 
 
 @formula
@@ -140,6 +152,8 @@ def recomputed(c: Config, B, T, policy: str, count="all"):
     f = flops(c, B, T, count=count)
     if policy == "everything":
         return 0
+    if policy == "selective":
+        return B * T * sum(n * up_projections(c, kind) for kind, n in c.groups)
     if policy == "matmuls":
         return f.attention
     if policy == "nothing":

@@ -115,7 +115,7 @@ def speeds(of: Chip) -> tuple[float, ...]:
     """What a deployment knows of a chip; the seconds of a layer's experts are among it."""
     own = CONSTANTS.blackwell if of.generation == "blackwell" else CONSTANTS.experts
     rates = of.rate(), of.hbm_bandwidth, of.hbm_bytes, of.link_bandwidth, of.dcn_bandwidth
-    return (*rates, of.hop, of.axes, of.pod[0], of.neighbours, own)
+    return (*rates, of.hop, of.axes, of.pod[0], of.neighbours, own, of.attains, of.streams)
 
 
 def engine(e: Engine) -> tuple[float, ...]:
@@ -133,7 +133,7 @@ def stored(of: Chip, weights: str) -> tuple[float, ...]:
     return tuple(vars(s.stored("mlp")).values())
 
 
-COUNTS = len(SIZES), 10, len(KNOWN), 4, 4, 1, 2, 5, 1
+COUNTS = len(SIZES), 12, len(KNOWN), 4, 4, 1, 2, 5, 1
 """Numbers that `_row` takes: sizes; speeds; an engine; weights of WIDE, the others; a cached number; prompt, answer; `Deployment`s; B."""
 
 
@@ -141,10 +141,11 @@ def _row(like: Config, torus: bool, *x) -> tuple:
     """`row` of numbers, in the order of NAMES."""
     x = iter(x)
     sizes, known, of_engine, wide, rest, (each,), (prompt, answer), at, (B,) = (list(islice(x, n)) for n in COUNTS)
-    C, through, hbm, W, dcn, hop, axes, domain, neighbours, own = known
+    C, through, hbm, W, dcn, hop, axes, domain, neighbours, own, attains, streams = known
     on = Hopping(**vars(chip("v5p" if torus else "H100")) | {
         "flops": {"bf16": C}, "hbm_bandwidth": through, "hbm_bytes": hbm, "link_bandwidth": W, "dcn_bandwidth": dcn,
         "axes": axes, "pod": (domain,), "neighbours": neighbours, "step": hop,
+        "attains": attains, "streams": streams,
     })  # fmt: skip
     k, runs = replace(CONSTANTS, experts=own, blackwell=own), Engine(**dict(zip(KNOWN, of_engine)))
     s = Typed(build(like, *sizes), on, Deployment(*at[:4], overlap=at[4]), runs, k, Stored(*wide), Stored(*rest), each)
