@@ -77,8 +77,8 @@ pictures: $(READY)
 # NEW=4.27 writes a skeleton behind the last exercise of chapter 4; TRY=4.27 judges that exercise alone and shows it.
 exercise: $(READY) $(ADDED)
 	@$(if $(NEW)$(TRY),true,echo "Name one: make exercise NEW=4.27 begins it, make exercise TRY=4.27 judges it." >&2; exit 1)
-	$(if $(NEW),@python -m autograder.making.new_exercise "$$NEW")
-	$(if $(TRY),@python -m autograder.making.try_exercise "$$TRY")
+	$(if $(NEW),@python -m tools.new_exercise "$$NEW")
+	$(if $(TRY),@python -m tools.try_exercise "$$TRY")
 
 release: $(READY)
 	python -m autograder.release
@@ -96,7 +96,7 @@ alike: $(READY)
 	@python -m autograder.likeness $(ASSIGNMENT)
 
 demo: $(READY)
-	python -m autograder.demo
+	python -m tools.demo
 
 check: $(READY)
 	python -m autograder.grade_own

@@ -89,9 +89,8 @@ def collect(what: Class, source: Path, given: Path | None = None) -> Collected:
         shutil.rmtree(kept / "staged", ignore_errors=True)
         found.rows = [_take(what, kept, s, senders[s], known, files[s]) for s in sorted(senders) if what.fit(s)]
         nobodys += [entry for s in senders if not what.fit(s) for _, entry in files[s]]
-        found.unclaimed = _keep(nobodys, kept) + [
-            f"{name} (its name leads out of the archive)" for name in archive.refused
-        ]
+        found.unclaimed = _keep(nobodys, kept)
+        found.unclaimed += [f"{name} (its name leads out of the archive)" for name in archive.refused]
     taken, there = {row.student for row in found.rows}, set(what.students)
     found.earlier = sorted(there - taken)
     found.unlisted = sorted(before - taken)
@@ -143,9 +142,8 @@ def _by_student(
             if sender.platform and student not in known.listed and (known.listed or person is None):
                 found.strangers.append(student)
             if what.fit(student):
-                known.people[student] = replace(
-                    person or Person((student,)), canvas=(person and person.canvas) or number
-                )
+                person = person or Person((student,))
+                known.people[student] = replace(person, canvas=person.canvas or number)
             if student in known.by_name.values() and (sender.platform, sender.number) not in known.by_number:
                 found.by_name.append(f"{student} (number {sender.number})")
             senders[student] = max(senders.get(student, sender), sender, key=lambda s: s.stamp)
@@ -177,9 +175,7 @@ def _take(what: Class, kept: Path, student: str, sender: Sender, known: Roster, 
     if other := next((o for c in claims.values() for o in c.others if known.by_number.get(("Canvas", o.number))), None):
         if not known.named(sender):
             who = known.by_number["Canvas", other.number]
-            folder.notes.append(
-                f"it may be from {who}, for a group {other.name}: the column Group of the class list would say so"
-            )
+            folder.notes.append(f"it may be from {who}, for a group {other.name}: the list's column Group would say so")
     names = sorted(f.relative_to(folder.at).as_posix() for f in folder.files)
     if not names:
         return Row(student, [], "not taken", folder.notes)
@@ -190,9 +186,8 @@ def _take(what: Class, kept: Path, student: str, sender: Sender, known: Roster, 
     except OSError as e:
         if is_full(e):
             raise
-        return Row(
-            student, names, "not taken", [f"it cannot be placed: {(e.strerror or str(e)).lower()}", *folder.notes]
-        )
+        folder.notes.insert(0, f"it cannot be placed: {(e.strerror or str(e)).lower()}")
+        return Row(student, names, "not taken", folder.notes)
     return Row(student, names, state, folder.notes)
 
 
@@ -222,9 +217,8 @@ def table(found: Collected, topic: str, all_rows: bool = False) -> str:
     rows = found.rows if all_rows or len(found.rows) <= ROWS else [r for r in found.rows if r.notes]
     lines = []
     for row in rows:
-        files = ", ".join(plain(f, 60) for f in row.files[:3]) + f" and {len(row.files) - 3} more" * (
-            len(row.files) > 3
-        )
+        files = ", ".join(plain(f, 60) for f in row.files[:3])
+        files += f" and {len(row.files) - 3} more" * (len(row.files) > 3)
         said = "; ".join(filter(None, (files, row.state, *row.notes[:5], "…" * (len(row.notes) > 5))))
         head, *rest = wrapped(said, 26).split("\n")
         lines += [f"{fitted(plain(row.student), 24)}  {head.strip()}", *rest]
@@ -234,9 +228,7 @@ def table(found: Collected, topic: str, all_rows: bool = False) -> str:
     if any(r.state == "replaced" for r in found.rows):
         lines.append(f"What was replaced is in {here}/replaced.")
     if found.lists:
-        lines.append(
-            wrapped(f"Class lists that count, in {here}: {', '.join(found.lists)}; delete that of a wrong one.", 0)
-        )
+        lines.append(wrapped(f"Class lists that count, in {here}: {', '.join(found.lists)}; delete a wrong one.", 0))
     gone = "`nbgrader db student remove ID` in autograder/, and its folder in submitted/"
     most = None if all_rows else ROWS
     for head, names in (

@@ -31,9 +31,7 @@ def config(scratch: Path | None = None, database: bool = True) -> Config:
     database  False: releasing needs no gradebook
     """
     if sign := misread(str(COURSE)):
-        raise SourceError(
-            f"nbgrader does not work in a folder whose path has {sign!r}: move {COURSE.parent} to another."
-        )
+        raise SourceError(f"nbgrader cannot work in a folder whose path has {sign!r}: move {COURSE.parent} to another.")
     with contextlib.suppress(KeyError):
         c = PyFileConfigLoader("nbgrader_config.py", path=str(COURSE)).load_config()
     if scratch is not None:

@@ -127,9 +127,8 @@ def _chapters(said: object, tree: Tree) -> tuple[str, ...]:
     for one in said:
         topic = next((t for t in known if one == t or (type(one) is int and int(t[2:4]) == one)), None)
         if topic is None or topic in found:
-            raise SourceError(
-                f'"chapters" has {one!r}, which is no chapter or stands twice: there are {", ".join(known)}.'
-            )
+            there = ", ".join(known)
+            raise SourceError(f'"chapters" has {one!r}, which is no chapter or stands twice: there are {there}.')
         found.append(topic)
     return tuple(found)
 
@@ -141,9 +140,7 @@ def _left_out(said: dict, tree: Tree, chapters: tuple[str, ...]) -> tuple[str, .
     key = "keep" if "keep" in said else "leave-out"
     names = said.get(key, [])
     if not isinstance(names, list) or not all(isinstance(n, str) for n in names):
-        raise SourceError(
-            f'"{key}" is a list of exercises or chapters in quotation marks, such as ["2.7", "ch04_training"].'
-        )
+        raise SourceError(f'"{key}" is a list of exercises or chapters in quotation marks: ["2.7", "ch04_training"].')
     of = {path.stem: list(needs(path.read_text(encoding="utf-8"))) for path in tree.exercises}
     every = {number for numbers in of.values() for number in numbers}
     names = [progress.REPLACED_BY.get(n, n) if key == "keep" else n for n in names]  # an edition.yml may be older
@@ -176,17 +173,13 @@ def _points(said: object, tree: Tree, left_out: tuple[str, ...]) -> dict[str, fl
         if number not in there:
             raise SourceError(f'"points" names {number!r}, which is no exercise of this edition.')
         if number in written:
-            raise SourceError(
-                f"A person grades exercise {number} after a rubric that has points: they stay as they are."
-            )
+            raise SourceError(f"A person grades exercise {number} by a rubric that has points: they stay as they are.")
     return {number: float(n) for number, n in said.items()}
 
 
 def _dates(said: object, topics: list[str]) -> Dates:
     if not isinstance(said, dict):
-        raise SourceError(
-            '"dates" gives each chapter its days, such as ch02_sharding: {release: 2027-03-01, due: 2027-03-15}.'
-        )
+        raise SourceError('"dates" are days by chapter, as in ch02_sharding: {release: 2027-03-01, due: 2027-03-15}.')
     found = {}
     for topic, days in said.items():
         if topic not in topics:
@@ -231,9 +224,7 @@ def _folder(said: str) -> Path | None:
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m autograder.edition", description=__doc__.split("\n")[0])
     parser.add_argument("edition", type=Path, help="a file such as autograder/edition.yml.example")
-    parser.add_argument(
-        "--into", type=_folder, required=True, help="a new folder, or that of the edition to make again"
-    )
+    parser.add_argument("--into", type=_folder, required=True, help="a new folder, or that of an edition to make again")
     options = parser.parse_args(argv)
     try:
         if not options.into:

@@ -106,9 +106,7 @@ class Class:
         known = sorted(p.parent.name for p in (self.root / "release").glob(f"*/{NOTEBOOK}.ipynb"))
         if self.topic not in known or not self.notebook("source").is_file():
             there = f"there are {', '.join(known)}" if known else "none is released"
-            raise SourceError(
-                f'There is no released assignment "{plain(self.topic)}" ({there}): run `make release` first.'
-            )
+            raise SourceError(f'No assignment "{plain(self.topic)}" is released ({there}): run `make release` first.')
         timeout = int(self.config().ExecutePreprocessor.timeout)
         return Assignment.of(self.topic, self.notebook("source"), self.notebook("release"), isolated(), timeout)
 
@@ -264,9 +262,7 @@ def checks_of(assignment: Assignment, exercise: str) -> frozenset[str]:
     found = frozenset(c for c in assignment.checks if number_of(exercise_of(c)) == exercise)
     if exercise and not found:
         known = ", ".join(dict.fromkeys(number_of(exercise_of(c)) for c in assignment.checks))
-        raise SourceError(
-            f'{assignment.topic} has no check of an exercise "{plain(exercise)}"; it has those of {known}.'
-        )
+        raise SourceError(f'{assignment.topic} has no check of an exercise "{plain(exercise)}"; it has {known}.')
     return found
 
 
@@ -353,12 +349,8 @@ def main(argv: list[str] | None = None) -> int:
         prog="python -m autograder.grade", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("assignment", help="for example ch01_rooflines")
-    parser.add_argument(
-        "--dry", action="store_true", help="only say what would be graded again, and what that would change"
-    )
-    parser.add_argument(
-        "--again", default="", metavar="4.30", help="judge it anew for everybody who misses points in it"
-    )
+    parser.add_argument("--dry", action="store_true", help="only say what would be graded again, and what would change")
+    parser.add_argument("--again", default="", metavar="4.30", help="judge it anew for whoever misses points in it")
     options = parser.parse_args(argv)
     what, dry = Class(options.assignment), options.dry
     sys.stdout.reconfigure(errors="replace")  # names, on a terminal that is not UTF-8
@@ -385,14 +377,9 @@ def main(argv: list[str] | None = None) -> int:
         print("\nStopped. What was graded is kept; run the same command again.", file=sys.stderr)
         return 130
     if not dry:
-        print(
-            "\nFeedback pages lie in autograder/feedback; grades in autograder/grades.csv, canvas.csv and moodle.csv."
-        )
+        print("\nFeedback pages lie in autograder/feedback, grades in autograder/grades.csv, canvas.csv, moodle.csv.")
     if lost := sum(r.fault for r in found):
-        print(
-            f"{lost} of them could not be graded through no fault of theirs: run the same command again.",
-            file=sys.stderr,
-        )
+        print(f"{lost} of them could not be graded, by no fault of theirs: run this command again.", file=sys.stderr)
     return 1 if lost else 0
 
 

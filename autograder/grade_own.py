@@ -5,16 +5,18 @@ Nothing is written: neither into the notebooks nor into a gradebook. Nothing is 
 """
 
 import argparse
+import re
 import sys
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 import nbformat
 
 from autograder.engine.bundle import bundle
+from autograder.engine.cell_names import exercise_number
 from autograder.engine.sandbox import Limits, available
 from autograder.grading.class_summary import Result, table
-from autograder.grading.nbgrader_internals import not_begun, standings
 from autograder.making.exercises import meta
 from helpers.check.progress import Standing, total
 
@@ -75,6 +77,31 @@ def assignment(topic: str, tree: Tree, timeout: int | None = None) -> one_submis
         walls,
         timeout or 60,
     )
+
+
+def not_begun(said: str) -> str | None:
+    """The exercise of a check that says nothing but that its answer is not there yet.
+
+    >>> not_begun("Exercise 1.1: 0 of 2 points\\n  f is not done yet.")
+    '1.1'
+    >>> not_begun("Exercise 1.2: 0 of 1 points\\n  too large.")
+    """
+    first = re.match(r"Exercise (\S+): 0 of", said.strip())
+    lines = said.strip().splitlines()[1:]
+    return first[1] if first and lines and all(line.endswith("not done yet.") for line in lines) else None
+
+
+def standings(grades: Iterable[tuple[str, float, float]]) -> list[Standing]:
+    """Where somebody stands with each exercise, from (grade id, points won, points) of its checks, in order.
+
+    >>> standings([("ch01-q01-check", 1, 1), ("ch01-q02-a-check", 2, 2), ("ch01-q02-b-check", 0, 1)])[1]
+    Standing(number='1.2', points=3, won=2, begun=False)
+    """
+    found: dict[str, tuple[float, float]] = {}
+    for grade_id, won, points in grades:
+        before = found.get(number := exercise_number(grade_id), (0, 0))
+        found[number] = before[0] + won, before[1] + points
+    return [Standing(number, points, won) for number, (won, points) in found.items() if number]
 
 
 def row(topic: str, path: Path, tree: Tree, timeout: int | None = None) -> tuple[Result, list[str], list[Standing]]:
@@ -176,9 +203,7 @@ def check(every: list[Own], tree: Tree) -> int:
     return 1 if failed else 0
 
 
-WITHOUT_WALLS = (
-    "So your notebooks run as you do: one that somebody else wrote could read and change your files. Ctrl+C stops it."
-)
+WITHOUT_WALLS = "So your notebooks run as you do: somebody else's could read and change your files. Ctrl+C stops it."
 
 
 if __name__ == "__main__":

@@ -20,7 +20,6 @@ if str(HOME) not in sys.path:
     sys.path.insert(0, str(HOME))  # this course's own steps, below
 from autograder.grading import nbgrader_internals, nbgrader_steps as ours  # noqa: E402  (the path has to be set first)
 
-nbgrader_internals.score_first()
 nbgrader_internals.grade_one_way()
 
 

@@ -81,9 +81,8 @@ def own_answers(released: Path) -> list[str]:
     try:
         nb = nbformat.read(released, as_version=4)
     except Exception as error:
-        raise SourceError(
-            f"{released.name} of {released.parent.name} is not a notebook any more: move it away first."
-        ) from error
+        where = f"{released.name} of {released.parent.name}"
+        raise SourceError(f"{where} is not a notebook any more: move it away first.") from error
     return [
         c.metadata.nbgrader.grade_id
         for c in nb.cells
@@ -141,12 +140,6 @@ def check(tree: Tree, chapter: str = "") -> list[Path]:
         return [path for path in old if path.parts[0].startswith(chapter)]
 
 
-def course_only(tree: Tree) -> None:
-    """Fill nbgrader's folders and leave `notebooks/`, and so a learner's answers, alone."""
-    with tempfile.TemporaryDirectory() as folder:
-        generate(tree, COURSE, Path(folder), database=True)
-
-
 def compile_quickly() -> None:
     """Save half of XLA's time, where JAX has not started: what is compiled to make values runs once.
 
@@ -170,7 +163,8 @@ def main(argv: list[str] | None = None) -> int:
     compile_quickly()
     try:
         if options.course:
-            course_only(tree)
+            with tempfile.TemporaryDirectory() as folder:
+                generate(tree, COURSE, Path(folder), database=True)
             return 0
         if options.check:
             old = check(tree)

@@ -29,11 +29,12 @@ import nbformat
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell
 
-from autograder import demo, grade
+from autograder import grade
 from autograder.grading import one_submission
 from autograder.making import bank, in_process_grading
 from autograder.making.exercises import meta
 from autograder.places import ROOT, Tree
+from tools import demo
 from tools.accelerator import machine
 
 WRONG = 0.2  # of all answers

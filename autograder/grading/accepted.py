@@ -44,9 +44,7 @@ def read(root: Path) -> list[Accepted]:
             exercise, told, points = (str(row[c] or "").strip() for c in COLUMNS)
             where = f"{NAME}, line {rows.line_num},"
             if not told:
-                raise SourceError(
-                    f"{where} has no words that a check tells: without them everybody would get these points."
-                )
+                raise SourceError(f"{where} has no words that a check tells: everybody would get these points.")
             try:
                 found.append(Accepted(exercise, told, float(points)))
             except ValueError:

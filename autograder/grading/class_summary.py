@@ -133,14 +133,9 @@ def table(results: list[Result], who: str = "student", grades: str = "autograder
     if late := [f"{plain(r.student)} {-r.late:g}" for r in results if r.late]:
         lines += ["", wrapped(f"late, points off the total: {', '.join(late[:ROWS])}{' …' * (len(late) > ROWS)}", 0)]
     if waiting := sum(bool(r.open) for r in results):
-        lines += ["", _waits(waiting) if who == "student" else "? is graded by hand, in a class."]
+        said = f"? waits for a person, in the Formgrader: {waiting} of them; in the exports it counts as 0 until then."
+        lines += ["", wrapped(said, 0) if who == "student" else "? is graded by hand, in a class."]
     return "\n".join(lines)
-
-
-def _waits(count: int) -> str:
-    return wrapped(
-        f"? waits for a person, in the Formgrader: {count} of them; in the exports it counts as 0 until then.", 0
-    )
 
 
 def _rows(results: list[Result], who: str) -> list[str]:

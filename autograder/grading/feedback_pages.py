@@ -13,7 +13,6 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from pathlib import Path
 
 from tqdm import tqdm
 
@@ -32,10 +31,7 @@ CLOCK = 60  # seconds on the clock, after which a process that does not answer i
 EACH = 8  # pages for which a process more is started, which takes as long as four of them
 MEMORY = 2_000_000_000  # bytes that a process may map; an ordinary page takes a tenth of that
 TOO_LARGE = course.SAYINGS["MemoryError"]
-WORDS = {
-    jobs.DIED: "the process that made the page died",
-    jobs.HUNG: f"the page was not there after {CLOCK} s",
-}
+WORDS = {jobs.DIED: "the process that made the page died", jobs.HUNG: f"the page was not there after {CLOCK} s"}
 
 
 @dataclass(frozen=True)
@@ -96,22 +92,12 @@ def write_pages(what, students: list[str]) -> Iterator[Page]:
     """Write feedback pages on all cores, in the order in which they are ready."""
     if not students:
         return
-    largest_first = sorted(
-        students, key=lambda s: -size(what.notebook("autograded", s))
-    )  # nobody waits for the last one
     opening = pickle.dumps((None, Maker(what.config(), what.topic, PROCESSOR, MEMORY)))
     workers = min(os.cpu_count() or 1, -(-len(students) // EACH))
     # They ask the gradebook, and have nothing to close; nbgrader may swallow that one is told to end.
     with jobs.Processes(workers, opening, dict(os.environ), end=1) as pool:
         submit = functools.partial(pool.threads.submit, made, pool, what)
-        yield from jobs.flow(largest_first, submit, lambda _, future: future.result(), lambda: 2 * workers)
-
-
-def size(path: Path) -> int:
-    try:
-        return path.stat().st_size
-    except OSError:
-        return 0
+        yield from jobs.flow(students, submit, lambda _, future: future.result(), lambda: 2 * workers)
 
 
 def made(pool: jobs.Processes, what, student: str) -> Page:

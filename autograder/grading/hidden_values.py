@@ -1,13 +1,11 @@
-"""From what hidden values are drawn: the secret of the course, which never enters a sandbox, and the seed of a submission."""
+"""From what hidden values are drawn: the secret of the course, which never enters a sandbox."""
 
 import os
 import re
 import secrets
-from pathlib import Path
 
 import platformdirs
 
-from autograder.engine.bundle import seed
 from autograder.places import SourceError
 
 from .whole_files import make_once
@@ -34,7 +32,11 @@ def secret() -> str:
     path = platformdirs.user_config_path("rooflines-to-racks") / "secret"
     try:
         if not os.path.lexists(path):
-            _make(path)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            make_once(path, secrets.token_hex(32))
+            print(
+                f"Hidden values are drawn from a new secret in {path}: keep a copy, so that regrading draws the same."
+            )
         kept = path.read_text(encoding="utf-8", errors="replace").strip()
     except OSError as e:
         raise SourceError(f"The secret of the course cannot be kept in {path} ({e}): set COURSE_SECRET.") from None
@@ -44,14 +46,3 @@ def secret() -> str:
             "place. Without a copy, remove the file: everybody is then graded anew, on other values."
         )
     return kept
-
-
-def _make(path: Path) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    make_once(path, secrets.token_hex(32))
-    print(f"Hidden values are drawn from a new secret in {path}: keep a copy, so that regrading draws the same.")
-
-
-def values(secret: str, topic: str, student: str, attempt: int) -> str:
-    """What a submission's hidden values are drawn from."""
-    return seed(secret, topic, student, attempt)

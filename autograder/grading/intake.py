@@ -26,12 +26,7 @@ SUFFIXES = {
     ".zip": "an archive", ".7z": "an archive", ".rar": "an archive", ".gz": "an archive", ".tar": "an archive", ".txt": "text",
     ".md": "text", ".png": "a picture", ".jpg": "a picture", ".jpeg": "a picture", ".url": "a link", ".lnk": "a link",
 }  # fmt: skip
-BEGINS = {
-    b"PK\x03\x04": "an archive or a document",
-    b"%PDF": "a PDF",
-    b"<!doctype html": "a web page",
-    b"<html": "a web page",
-}
+BEGINS = {b"PK\x03\x04": "an archive or a document", b"%PDF": "a PDF", b"<!doctype html": "a web page", b"<html": "a web page"}  # fmt: skip
 
 
 class Refused(ValueError):
@@ -183,11 +178,6 @@ def printed(name: str) -> str:
 
 def _raise(error: OSError) -> None:
     raise error
-
-
-def notebook(data: bytes) -> dict:
-    """A notebook file as JSON."""
-    return opened(data)[0]
 
 
 def opened(data: bytes) -> tuple[dict, list[str]]:

@@ -36,6 +36,7 @@ TAGS = set(bleach.ALLOWED_TAGS) | set(
     "br caption col colgroup dd details div dl dt figcaption figure h1 h2 h3 h4 h5 h6 hr img p pre s span sub summary "
     "sup table tbody td tfoot th thead tr".split()
 )
+PROTOCOLS = {"http", "https", "data"}
 ATTACHED = re.compile(f"attachment-{pictures.NAME.pattern}")
 TEXT_ATTRIBUTES = {"alt", "title", "colspan", "rowspan", "align", "open", "id", "width", "height"}
 
@@ -74,10 +75,8 @@ def safe_markdown(source: str, attachments: dict | None = None) -> str:
 
 @functools.lru_cache(SAME)
 def _cleaned(source: str) -> str:
-    source = source.replace("attachment:", "attachment-")  # a missing one would be an error
-    return bleach.clean(
-        markdown2html_mistune(source), tags=TAGS, attributes=allowed, protocols={"http", "https", "data"}
-    )
+    made = markdown2html_mistune(source.replace("attachment:", "attachment-"))  # a missing one would be an error
+    return bleach.clean(made, tags=TAGS, attributes=allowed, protocols=PROTOCOLS)
 
 
 CODE = 20_000  # characters of a cell that are coloured
@@ -168,9 +167,8 @@ class Rubrics(NbGraderPreprocessor):
         folder = course.format_path(course.source_directory, ".", resources["assignment_id"])
         source = Path(course.root, folder, f"{resources['notebook_id']}.ipynb")
         ours = nbformat.read(source, as_version=4).cells if source.is_file() else []
-        answers = {
-            c.metadata.nbgrader.grade_id: MARKS.sub("", c.source) for c in ours if is_grade(c) and is_solution(c)
-        }
+        ours = [c for c in ours if is_grade(c) and is_solution(c)]
+        answers = {c.metadata.nbgrader.grade_id: MARKS.sub("", c.source) for c in ours}
         cells = []
         for cell in nb.cells:
             if is_grade(cell) and (text := answers.get(cell.metadata.get("nbgrader", {}).get("grade_id"))):
@@ -198,4 +196,4 @@ class Sanitize(SanitizeHTML):
     def sanitize_html_tags(self, html_str):
         if len(html_str) > LONG:
             return f"<pre>{html.escape(html_str)}</pre>"
-        return bleach.clean(html_str, tags=TAGS, attributes=allowed, protocols={"http", "https", "data"})
+        return bleach.clean(html_str, tags=TAGS, attributes=allowed, protocols=PROTOCOLS)

@@ -64,9 +64,8 @@ class Rebuilding:
         section = ""
         for i, cell in enumerate(self.given):
             keys = alike.get(cell.text, []) if self.names[i] is None else []
-            self.names[i] = next(
-                (k for k in keys if self.text.sections[k] == section), keys[-1] if keys else self.names[i]
-            )
+            last = keys[-1] if keys else self.names[i]
+            self.names[i] = next((k for k in keys if self.text.sections[k] == section), last)
             section = self.text.sections.get(self.names[i], section)
 
     def into(self, nb: NotebookNode) -> tuple[NotebookNode, list[str]]:
@@ -187,7 +186,7 @@ class Rebuilding:
             for key in nowhere:
                 self._fill(key, ELSEWHERE, found)
                 self.notes.append(
-                    f"The answer {key} is empty; what else was written is shown there, for a person to judge."
+                    f"The answer {key} is empty; what else was written stands there, for a person to judge."
                 )
 
     def _fill(self, key: str, head: str, found: list[tuple[int, str]]) -> bool:

@@ -11,10 +11,10 @@ from dataclasses import asdict, dataclass, field, fields
 from functools import cache, cached_property
 from pathlib import Path
 
+from autograder.engine.bundle import seed
 from autograder.making.in_process_grading import exercise_of
 
 from .class_summary import number_of
-from .hidden_values import values
 from .one_submission import Assignment, Graded, Job, digest
 from .whole_files import replace
 
@@ -27,9 +27,7 @@ class Record:
     attempt: int  # 1, 2, … : how many different ones the student has sent
     submission: str  # digest of what was sent
     checks: dict[str, str]  # check -> digest of what it was
-    basis: dict[str, str] = field(
-        default_factory=dict
-    )  # what all verdicts depended on: name -> what it was, or its digest
+    basis: dict[str, str] = field(default_factory=dict)  # what all verdicts depended on: name -> value or digest
     setting: dict[str, str] = field(default_factory=dict)  # what the gradebook shows besides: name -> digest
     outputs: dict[str, list] = field(default_factory=dict)  # cell -> outputs
     notes: list[str] = field(default_factory=list)
@@ -39,9 +37,7 @@ class Record:
     graded: str = ""  # digest of the graded notebook's file
     paged: str = ""  # digest of the scores and comments that the feedback page shows
     page: str = ""  # digest of the page's file
-    told: dict[str, list[float]] = field(
-        default_factory=dict
-    )  # cell -> points, of so many, as the last grading said them
+    told: dict[str, list[float]] = field(default_factory=dict)  # cell -> points, of so many, as last said
     told_late: float = 0.0  # points that lateness cost
 
 
@@ -149,7 +145,7 @@ def job(decides: Decides, sent: Sent, known: Record | None) -> tuple[Job, Record
             only, kept = frozenset(), known.outputs
         elif good:
             only, kept = frozenset(assignment.checks) - good, {c: known.outputs[c] for c in good}
-    drawn = values(decides.secret, assignment.topic, sent.student, attempt)
+    drawn = seed(decides.secret, assignment.topic, sent.student, attempt)
     return Job(sent.student, sent.data, sent.why, drawn, only, kept, sent.note), new
 
 

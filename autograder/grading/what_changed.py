@@ -17,9 +17,7 @@ class Changes:
     """Collected student by student, said in a few lines."""
 
     why: dict[str, list[str]] = field(default_factory=dict)  # student -> why it was graded, or written, again
-    moved: dict[tuple[str, float], list[str]] = field(
-        default_factory=lambda: defaultdict(list)
-    )  # exercise, points more
+    moved: dict[tuple[str, float], list[str]] = field(default_factory=lambda: defaultdict(list))  # by points more
     late: dict[float, list[str]] = field(default_factory=lambda: defaultdict(list))  # points that lateness gives back
     accepted: list[str] = field(default_factory=list)  # who was given points for what a check had told
     most: Counter = field(default_factory=Counter)  # (points of the assignment before, now)

@@ -73,17 +73,15 @@ class Wanted:
     def __init__(self, released: NotebookNode):
         self.released = {key_of(c): c for c in released.cells}
         self.answers = {k: c.source.strip() for k, c in self.released.items() if role(c) == "answer"}
-        self.asked = {k for k, c in self.released.items() if c.metadata.get("nbgrader", {}).get("grade")} | {
-            *self.answers
-        }
-        self.names = set().union(
-            *(defined(self.answers[k]) for k in self.answers if self.released[k].cell_type == "code")
-        )
+        graded = {k for k, c in self.released.items() if c.metadata.get("nbgrader", {}).get("grade")}
+        self.asked = graded | self.answers.keys()
+        code = (text for k, text in self.answers.items() if self.released[k].cell_type == "code")
+        self.names = set().union(*map(defined, code))
 
     def work(self, data: bytes) -> Work:
         """The answers of a notebook that are filled in, by their cells; () for one of another assignment, or none."""
         try:
-            given = intake.cells(intake.notebook(data))
+            given = intake.cells(intake.opened(data)[0])
         except intake.Refused:
             return ()
         names = Rebuilding(self.released, given).names

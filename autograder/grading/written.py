@@ -128,11 +128,8 @@ class Finding:
 
     def inside(self) -> list[tuple[int, str]]:
         """Text between the heading and the next."""
-        return [
-            (i, own)
-            for i, section, own in self.pieces.found
-            if section == self.section and own and self._free(i, section)
-        ]
+        mine = [(i, own) for i, section, own in self.pieces.found if section == self.section and own]
+        return [(i, own) for i, own in mine if self._free(i, self.section)]
 
     def _free(self, i: int, section: str) -> bool:
         """Whether a piece is no answer to something else, no check, and not left out for another reason."""
@@ -217,7 +214,6 @@ def _said_in_code(code: str, released: str) -> list[str]:
     if not is_python(code):
         return said or [fenced(code)] * (not released)
     statements = (node for node in ast.walk(ast.parse(code)) if isinstance(node, ast.Expr))
-    texts = (
-        n.value.strip() for s in statements for n in ast.walk(s) if isinstance(n, ast.Constant) and type(n.value) is str
-    )
+    values = (n.value for s in statements for n in ast.walk(s) if isinstance(n, ast.Constant))
+    texts = (value.strip() for value in values if type(value) is str)
     return [text for text in [*said, *texts] if columns(text) >= WORDS and text not in released]

@@ -127,9 +127,7 @@ def opened(source: Path) -> Iterator[Archive]:
         with zipfile.ZipFile(source) as file:
             yield zipped(file, MOST)
     except (zipfile.BadZipFile, Unreadable) as e:
-        raise SourceError(
-            f"{plain(source.name)} is not a whole zip file ({plain(str(e))}): download it again."
-        ) from None
+        raise SourceError(f"{plain(source.name)} is no whole zip file ({plain(str(e))}): download it again.") from None
 
 
 def zipped(file: zipfile.ZipFile, most: int) -> Archive:

@@ -81,17 +81,8 @@ def in_file(name: str) -> str:
 
 
 FIXED = ("Student", "ID", "SIS Login ID", "Section")
-OWN = (
-    "Student",
-    "LastName",
-    "FirstName",
-    "ID",
-    "SIS User ID",
-    "SIS Login ID",
-    "Integration ID",
-    "Root Account",
-    "Section",
-)
+OWN = ("Student", "LastName", "FirstName", "ID", "SIS User ID", "SIS Login ID", "Integration ID", "Root Account",
+       "Section")  # fmt: skip
 """What Canvas says of a person: its import wants these columns first, in the order of its export."""
 
 COMPUTED = re.compile(r"\b(Current|Final|Override) (Score|Points|Grade|Status)\b")
@@ -129,18 +120,12 @@ class Canvas(ExportPlugin):
                        "SIS Login ID": s.id}  # fmt: skip
                 if s.id in rows:
                     own = dict(zip(given.columns, rows[s.id]))
-                scores = (self._score(of.get(s.id)) for of in sent)
+                scores = (f"{score(of[s.id]):.10g}" if s.id in of else "" for of in sent)
                 table.writerow([*(cell(own.get(c)) for c in columns), *scores])
         for a, name in zip(assignments, titles):
             if (points := possible(given, name)) not in (None, a.max_score):
-                print(
-                    f"{a.name} has {a.max_score:g} points here and {points:g} in Canvas: give it as many there.",
-                    file=sys.stderr,
-                )
-
-    @staticmethod
-    def _score(submission) -> str:
-        return f"{score(submission):.10g}" if submission else ""
+                said = f"{a.name} has {a.max_score:g} points here and {points:g} in Canvas: give it as many there."
+                print(said, file=sys.stderr)
 
 
 def title(given: ClassList | None, name: str) -> str:

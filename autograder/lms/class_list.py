@@ -8,6 +8,7 @@ import io
 import json
 import re
 import unicodedata
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -110,9 +111,8 @@ def read(path: Path) -> ClassList:
     try:
         data = path.read_bytes()
     except OSError as e:
-        raise SourceError(
-            f"The class list {plain(str(path))} cannot be read: {(e.strerror or str(e)).lower()}."
-        ) from None
+        why = (e.strerror or str(e)).lower()
+        raise SourceError(f"The class list {plain(str(path))} cannot be read: {why}.") from None
     if data[:4] == b"PK\x03\x04":
         raise SourceError(f"The class list {plain(path.name)} is a spreadsheet: save it as CSV.")
     lines = text(data).lstrip("\ufeff").splitlines(keepends=True)
@@ -131,6 +131,20 @@ def read(path: Path) -> ClassList:
     found = ClassList("", columns, rows)
     found.kind = _kind(found, path)
     return found
+
+
+def person(of: Callable[[str], str], *more: str) -> Person | None:
+    """The person of a row of any list of people; None for a teacher.
+
+    of    what a column says, one of NAMES
+    more  ids of the person
+    """
+    ids = tuple(filter(None, [*map(of, ("id", "email", "number", "user", "login")), *more])) or (of("lms"),)
+    first, last = of("first"), of("last")
+    if not (first or last):
+        first, _, last = of("full").rpartition(" ")
+    if ids[0] and of("role").casefold() in ("", "student"):
+        return Person(ids, first, last, of("email"), of("lms"), team=of("team") if of("lms") else "")
 
 
 def text(data: bytes) -> str:

@@ -49,17 +49,15 @@ def submissions(archive: Archive) -> dict[str, Submission]:
         rows = yaml.load(data, Loader)
         found = {"/".join((*top.path[:-1], str(name))): _submission(row) for name, row in rows.items()}
     except (Unreadable, OSError, ValueError, TypeError, AttributeError, LookupError, yaml.YAMLError) as e:
-        raise SourceError(
-            f"{METADATA} of this export of Gradescope cannot be read: {str(e).splitlines()[0]}."
-        ) from None
+        why = str(e).splitlines()[0]
+        raise SourceError(f"{METADATA} of this export of Gradescope cannot be read: {why}.") from None
     archive.entries.remove(top)
     return found
 
 
 def _submission(row: dict) -> Submission:
-    people = tuple(
-        tuple(str(one.get(k) or "").strip() for k in (":name", ":sid", ":email")) for one in row[":submitters"]
-    )
+    keys = ":name", ":sid", ":email"
+    people = tuple(tuple(str(one.get(k) or "").strip() for k in keys) for one in row[":submitters"])
     when = row.get(":created_at")
     if not isinstance(when, datetime.datetime):
         return Submission(people, "")

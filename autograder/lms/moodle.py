@@ -10,6 +10,7 @@ import re
 import sys
 from collections import defaultdict
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from nbgrader.api import Gradebook
@@ -19,6 +20,7 @@ from nbgrader.plugins import ExportPlugin
 from autograder.grading.class_summary import number_of, plain
 from autograder.making.in_process_grading import exercise_of
 
+from . import class_list
 from .archives import Claim, Sender
 from .class_list import CANVAS, PARTICIPANT, WORKSHEET, ClassList, Person, key, saved, signs
 from .tables import cell, chosen, number, score, submissions
@@ -39,17 +41,11 @@ def claim(part: str, below: tuple[str, ...]) -> Claim | None:
 
 
 def person(of: Callable[[str], str]) -> Person | None:
-    """The person of a row of Moodle's worksheet, of Gradescope's roster, or of any list of people; None for a teacher."""
+    """The person of a row of Moodle's worksheet; None for a teacher."""
     number = (re.findall(r"[0-9]+$", of("identifier")) or [""])[0]
-    own = of("id"), of("email"), of("number"), of("user"), of("login"), number and PARTICIPANT + number
-    ids = tuple(x for x in own if x) or tuple(filter(None, [of("lms")]))
-    first, last = of("first"), of("last")
-    if not (first or last):
-        first, _, last = of("full").rpartition(" ")
-    late = bool(re.search(r"\b(late|overdue)\b", of("status")))
-    team = of("team") if number or of("lms") else ""
-    if ids and of("role").casefold() in ("", "student"):
-        return Person(ids, first, last, of("email"), of("lms"), number, late, team)
+    found = class_list.person(of, number and PARTICIPANT + number)
+    late, team = bool(re.search(r"\b(late|overdue)\b", of("status"))), of("team") if number else ""
+    return found and replace(found, moodle=number, late=late, team=team or found.team)
 
 
 def own_names(p: Person) -> set[str]:
@@ -85,9 +81,8 @@ class Moodle(ExportPlugin):
         grade, comment, most = (given.place(what) for what in ("grade", "comment", "most"))
         rows, limits = [[cell(c) for c in given.columns]], set()
         for student, row in zip(given.students, given.rows):
-            row = [
-                c if c == "-" or i == comment else cell(c) for i, c in enumerate(row)
-            ]  # a comment is a teacher's own
+            # A comment is a teacher's own.
+            row = [c if c == "-" or i == comment else cell(c) for i, c in enumerate(row)]
             if student in students and student in sent:
                 row[grade] = f"{score(sent[student]):.10g}"
                 if comment is not None and (not row[comment].strip() or FEEDBACK in row[comment]):

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 
 from nbgrader.api import Gradebook
 
-from . import canvas, gradescope, moodle
+from . import canvas, class_list, gradescope, moodle
 from .archives import Sender
 from .class_list import CANVAS, NAMES, PARTICIPANT, PEOPLE, ClassList, Person, key, signs
 
@@ -93,15 +93,13 @@ def roster(
     """
     found = Roster(grouped=any(one.place("team") is not None for one in lists))
     for s in gradebook.students:
-        found.people[s.id] = Person(
-            (s.id,), s.first_name or "", s.last_name or "", s.email or "", canvas=s.lms_user_id or ""
-        )
+        facts = (x or "" for x in (s.first_name, s.last_name, s.email, s.lms_user_id))
+        found.people[s.id] = Person((s.id,), *facts)
     for one in lists:
         found.listed |= _take(found, one, fit)
     if sent:
-        one = ClassList(
-            PEOPLE, [*gradescope.COLUMNS], [[*p] for p in dict.fromkeys(p for s in sent.values() for p in s.people)]
-        )
+        named = dict.fromkeys(p for s in sent.values() for p in s.people)
+        one = ClassList(PEOPLE, [*gradescope.COLUMNS], [*map(list, named)])
         _take(found, one, fit)
         ids = dict(zip(map(tuple, one.rows), one.students))
         found.submitters = {name: list(filter(None, (ids[p] for p in s.people))) for name, s in sent.items()}
@@ -111,7 +109,8 @@ def roster(
 
 def people(given: ClassList) -> Iterator[Person | None]:
     """A person for each row; None for a row that is none, like Canvas's points possible."""
-    person = canvas.person if given.kind == CANVAS else moodle.person
+    numbered = given.place("identifier") is not None  # as Moodle's are
+    person = canvas.person if given.kind == CANVAS else moodle.person if numbered else class_list.person
     at = {what: given.place(what) for what in NAMES}
     for row in given.rows:
         yield person(lambda what, row=row: "" if at[what] is None else row[at[what]].strip())

@@ -6,14 +6,10 @@ from dataclasses import replace
 from . import canvas, moodle
 from .archives import Claim, Sender
 
-
-def nobody(sender: Sender) -> bool:
-    return False
+Told = Callable[[Sender], bool]
 
 
-def claim(
-    path: tuple[str, ...], known: Callable[[Sender], bool] = nobody, named: Callable[[Sender], bool] = nobody
-) -> Claim | None:
+def claim(path: tuple[str, ...], known: Told = lambda _: False, named: Told = lambda _: False) -> Claim | None:
     """Who sent the file at this place of the archive.
 
     known  whether the class has this sender: a folder with a date in its name looks like one of Canvas's

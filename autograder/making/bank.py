@@ -96,7 +96,7 @@ PLACEHOLDER = re.compile(r"TODO\w*(?:: [^\n\"`]*)?")
 
 
 def unfilled(text: str) -> list[str]:
-    """What an author has still to fill in of the skeleton that `new_exercise` writes.
+    """What an author has still to fill in of the skeleton that `tools.new_exercise` writes.
 
     >>> unfilled('### TODO: a title\\ndef TODO_name(x):  # TODO: our answer\\n{ref}`TODO: a label`, TODO_name')
     ['TODO: a title', 'TODO_name', 'TODO: our answer', 'TODO: a label']
@@ -163,13 +163,10 @@ def _of_kind(entry: dict, kinds: dict[str, dict], where: str) -> dict:
     name, part = own.pop("kind"), own.pop("entry", None)
     if name not in kinds:
         near = get_close_matches(str(name), kinds, 1)
-        raise SourceError(
-            f"{where} names the kind {name}, which kinds.yaml does not have{f': {near[0]}?' if near else '.'}"
-        )
+        end = f": {near[0]}?" if near else "."
+        raise SourceError(f"{where} names the kind {name}, which kinds.yaml does not have{end}")
     if "mistake" in own or "says" in own:
-        raise SourceError(
-            f"{where} is of the kind {name}, whose sentence stands in kinds.yaml: it needs none of its own."
-        )
+        raise SourceError(f"{where} is of the kind {name}, whose sentence stands in kinds.yaml: it needs no other.")
     made = kinds[name] | own
     if not {"replace", "with"} <= made.keys():
         raise SourceError(
@@ -201,9 +198,8 @@ def _entries(
             found.append((grade_id, entry))
     wrote = [(g, what) for g, e in found for what in unfilled("\n".join(e.values()))]
     if wrote:
-        raise SourceError(
-            "\n".join(f'{path.name}: {g} still has "{what}": fill it in.' for g, what in dict.fromkeys(wrote))
-        )
+        said = (f'{path.name}: {g} still has "{what}": fill it in.' for g, what in dict.fromkeys(wrote))
+        raise SourceError("\n".join(said))
     return found
 
 
@@ -213,10 +209,8 @@ def mutants(topic: str, folder: Path = SAMPLES) -> list[Mutant]:
     needed = {"replace", "with"}
     read = lambda entry, where: _of_kind(_edit(entry, where), kinds, where)  # noqa: E731
     entries = _entries(folder / "wrong" / f"{topic}.yaml", needed, {*needed, "says", "mistake"}, read)
-    return [
-        Mutant(g, e["replace"], e["with"], e.get("says", e.get("mistake", "")), e.get("mistake", ""))
-        for g, e in entries
-    ]
+    said = lambda e: (e.get("says", e.get("mistake", "")), e.get("mistake", ""))  # noqa: E731
+    return [Mutant(g, e["replace"], e["with"], *said(e)) for g, e in entries]
 
 
 def variants(topic: str, folder: Path = SAMPLES) -> list[Variant]:

@@ -25,9 +25,7 @@ def own(folder: Path, tree: Tree) -> dict[str, str]:
         chapter = int(path.stem[2:4])
         for label, of in re.findall(r"^\((ex-(\d+)-\d+)\)=$", found[path.stem], re.M):
             if int(of) != chapter:
-                raise SourceError(
-                    f"{path.name} has an exercise ({label})=: those of this chapter begin with ex-{chapter}-."
-                )
+                raise SourceError(f"{path.name} has an exercise ({label})=: here they begin with ex-{chapter}-.")
         if not re.search(r"^\(ex-\d+-\d+\)=$", found[path.stem], re.M):
             raise SourceError(f"{path.name} has no exercise: one begins with a line such as (ex-2-90)=.")
     if not found:
@@ -40,9 +38,7 @@ def added(text: str, more: str) -> str:
     taken = set(re.findall(r"^\((ex-\d+-\d+)\)=$", text, re.M))
     for label in re.findall(r"^\((ex-\d+-\d+)\)=$", more, re.M):
         if label in taken:
-            raise SourceError(
-                f"There is an exercise {label[3:].replace('-', '.')} already: take a number that is free."
-            )
+            raise SourceError(f"There is an exercise {label[3:].replace('-', '.')} already: take a free number.")
     return f"{text.rstrip()}\n\n{more.strip()}\n"
 
 

@@ -14,7 +14,7 @@ from .data_line import LINE, data_line
 START = re.compile(r"^\(ex-(\d+)-(\d+)\)=\s*$")
 FENCE = re.compile(r"^(`{3,}|:{3,})")
 BY_HAND = re.compile(r'solution"?: true, "?grade"?: true')
-OPENING = re.compile(r"^\{ref\}`Exercises (\d+) <ex-\d+-\d+>`.*$", re.M)  # of a chapter's section of that name
+OPENING = re.compile(r"^\{ref\}`Exercises \d+ <ex-\d+-\d+>`.*(?:\n.+)*", re.M)  # of a chapter's section of that name
 POINTS = re.compile(r"(?<![\w.])(\"?points\"?(?:: |=))(\d+(?:\.\d+)?)")
 
 
@@ -124,7 +124,14 @@ def opened(chapter: str, source: str | None, due: str | None) -> str:
     label = found[0].replace(".", "-")
     lines = [f"{{ref}}`Exercises {found[0].split('.')[0]} <ex-{label}>`: {said}."]
     lines += [f"Due on {due}."] if due else []
-    return OPENING.sub(lambda _: "\n".join(lines), chapter, count=1)
+    there = {n.replace(".", "-") for n in found}
+
+    def kept(m: re.Match) -> str:
+        """What the section says of its exercises, but for advice to do one that is left out."""
+        more = [line for line in m[0].split("\n")[1:] if there >= set(re.findall(r"<ex-(\d+-\d+)>", line))]
+        return "\n".join([*lines, *more])
+
+    return OPENING.sub(kept, chapter, count=1)
 
 
 def _many(n: float, what: str) -> str:

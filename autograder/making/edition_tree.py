@@ -168,7 +168,7 @@ def _choose(edition, made: Path, closed: list[str]) -> None:
         if edition.solutions != "never" and path.stem not in closed and path.is_file():
             title = TITLE.search((made / "book" / path.name).read_text(encoding="utf-8"))[1].strip()
             _write(made / "worked" / path.name, edition_extras.worked(blocks(text), title))
-    for path in (made / "autograder/samples").glob("*/ch*.yaml"):  # sample answers, which make demo grades
+    for path in (made / "autograder/samples").glob("*/ch*.yaml"):  # sample answers, of which checks know mistakes
         _drop_samples(path, edition.left_out, chapters)
     _drop_rows(made / "book/data", gone)
     _contents(tree, edition.chapters)
@@ -195,15 +195,11 @@ def _left_out(edition, made: Path, chapters: tuple[str, ...]) -> set[str]:
         path.write_text(text, encoding="utf-8", newline="\n")
     addresses = made / "book/data/addresses.json"
     known = json.loads(addresses.read_text(encoding="utf-8"))
-    _write(
-        addresses,
-        json.dumps({topic: ids for topic, ids in known.items() if topic in chapters}, indent=1, ensure_ascii=False),
-    )
+    kept = {topic: ids for topic, ids in known.items() if topic in chapters}
+    _write(addresses, json.dumps(kept, indent=1, ensure_ascii=False))
     if about:
-        parts = [
-            f"(not-{topic[:4]})=\n## Chapter {int(topic[2:4])}\n\n" + "\n".join(said)
-            for topic, said in sorted(about.items())
-        ]
+        begin = "(not-{})=\n## Chapter {}\n\n"
+        parts = [begin.format(t[:4], int(t[2:4])) + "\n".join(said) for t, said in sorted(about.items())]
         where = yaml.safe_load((made / "_config.yml").read_text(encoding="utf-8"))["repository"]["url"]
         head = f"# Not in this edition\n\nWhat a link to this page is about is left out here; [the whole course]({where}) has it.\n"
         _write(made / f"book/{GONE}.md", "\n".join([head, *parts]))
@@ -230,10 +226,8 @@ def _contents(tree: Tree, chosen: tuple[str, ...]) -> None:
     """The table of contents: chapters in their order, their numbers kept, and the pages that are new here."""
     path = tree.root / "_toc.yml"
     toc = yaml.safe_load(path.read_text(encoding="utf-8"))
-    of, there = (
-        {Path(entry["file"]).stem: entry for entry in toc["parts"][0]["chapters"]},
-        {p.stem for p in tree.exercises},
-    )
+    of = {Path(entry["file"]).stem: entry for entry in toc["parts"][0]["chapters"]}
+    there = {p.stem for p in tree.exercises}
     if chosen:
         of = {topic: of[topic] for topic in chosen}
         toc["parts"][0].pop("numbered", None)
@@ -242,13 +236,9 @@ def _contents(tree: Tree, chosen: tuple[str, ...]) -> None:
         own[1:1] = [{"file": f"worked/{topic}"}] * (tree.root / f"worked/{topic}.md").is_file()
         entry.pop("sections", None)
         entry |= {"sections": own} if own else {}
-        entry |= (
-            {
-                "title": f"{int(topic[2:4])} · {TITLE.search((tree.root / f'book/{topic}.md').read_text(encoding='utf-8'))[1]}"
-            }
-            if chosen
-            else {}
-        )
+        if chosen:
+            text = (tree.root / f"book/{topic}.md").read_text(encoding="utf-8")
+            entry["title"] = f"{int(topic[2:4])} · {TITLE.search(text)[1]}"
     toc["parts"][0]["chapters"] = list(of.values())
     if (tree.root / f"book/{GONE}.md").is_file():
         toc["parts"][-2]["chapters"].append({"file": f"book/{GONE}"})

@@ -94,9 +94,8 @@ def exercises(cells: list[NotebookNode], name: str) -> list[Exercise]:
             grade_id = f"ch{int(heading[1]):02d}-q{int(heading[2]):02d}"
             found.append(Exercise(number, heading[3].strip(), data, grade_id))
             if f'<a id="ex-{heading[1]}-{heading[2]}"></a>' not in cell.source:
-                raise SourceError(
-                    f"{name}: exercise {number} needs the line (ex-{heading[1]}-{heading[2]})= before its heading."
-                )
+                anchor = f"(ex-{heading[1]}-{heading[2]})="
+                raise SourceError(f"{name}: exercise {number} needs the line {anchor} before its heading.")
         if found:
             found[-1].cells.append(cell)
         elif meta(cell):
@@ -118,7 +117,10 @@ def problems(found: list[Exercise]) -> list[str]:
             elif grade_id and not re.fullmatch(ex.grade_id + r"(-[a-z0-9-]+)?", grade_id):
                 wrong.append(f"{grade_id} stands in exercise {ex.number}, whose grade_ids begin with {ex.grade_id}.")
             seen |= {grade_id} - {None}
-        wrong += _pairs(ex) + _points(ex)
+        wrong += _pairs(ex)
+        # The data line, the cells' metadata and the `points=` of the checks agree.
+        if (total := sum(float(meta(c).get("points", 0)) for c in ex.checks + ex.manual)) != ex.points:
+            wrong.append(f"exercise {ex.number} says {ex.points:g} points, its cells have {total:g}.")
         for cell in ex.cells:
             wrong += _marks(cell, ex)
         for cell in ex.checks:
@@ -143,14 +145,6 @@ def _pairs(ex: Exercise) -> list[str]:
     return wrong
 
 
-def _points(ex: Exercise) -> list[str]:
-    """The data line, the cells' metadata and the `points=` of the checks agree."""
-    total = sum(float(meta(c).get("points", 0)) for c in ex.checks + ex.manual)
-    if total != ex.points:
-        return [f"exercise {ex.number} says {ex.points:g} points, its cells have {total:g}."]
-    return []
-
-
 def _check_cell(cell: NotebookNode, ex: Exercise) -> list[str]:
     """A check cell judges its points, and ends in `check.report` of its exercise."""
     grade_id = meta(cell)["grade_id"]
@@ -165,9 +159,8 @@ def _check_cell(cell: NotebookNode, ex: Exercise) -> list[str]:
               if k.arg == "points" and isinstance(k.value, ast.Constant)]  # fmt: skip
     wrong = []
     if sum(points) != float(meta(cell).get("points", 0)):
-        wrong.append(
-            f"{grade_id} is worth {meta(cell).get('points', 0)} points, its answers' points= sum to {sum(points)}."
-        )
+        worth = meta(cell).get("points", 0)
+        wrong.append(f"{grade_id} is worth {worth} points, its answers' points= sum to {sum(points)}.")
     last = _report(body)
     if cell.source.rstrip().endswith(";"):
         wrong.append(f"the check {grade_id} ends in a semicolon, which hides its points from nbgrader.")
@@ -367,7 +360,5 @@ def uses(text: str, name: str) -> list[str]:
     listed = [m.strip() for m in lines[0].split(",")] if lines else []
     for module in listed:
         if module not in modules():
-            raise SourceError(
-                f'{name}: "% uses" lists modules such as helpers.costs.rooflines.hardware, there is no "{module}".'
-            )
+            raise SourceError(f'{name}: "% uses" lists modules, as in helpers.show, and there is no "{module}".')
     return sorted(set(listed))

@@ -49,9 +49,7 @@ def moved(text: str, pages: dict[str, str], known: dict[str, list[str]]) -> dict
         if gone := [i for i in (label, *ids) if i not in there]:
             place = label if label in there else next((n for n, page in pages.items() if label in anchors(page)), None)
             if place is None:
-                raise SourceError(
-                    f'An address of the course, "{label}", leads nowhere: put the label where its text went.'
-                )
+                raise SourceError(f'An address of the course, "{label}", leads nowhere: label what its text became.')
             found.setdefault(place, []).extend(gone)
     return found
 

@@ -8,7 +8,7 @@ Write your answer where it says so.
 The cell under each answer is its check: Shift+Enter in your answer goes on to it, Shift+Enter again runs it.
 A check names the mistake that it recognises, and never the number.
 An answer leaves its arguments as they are; only a state that it gives back, such as a cache, may be changed in place.
-Press Validate to run all visible checks at once; @FULL@.
+*Run > Run All Cells* runs all of these at once; @FULL@.
 Stars say how hard an exercise is, and importance how much later chapters and real work rest on it.
 Core exercises need no more than the core of the chapter; the others are for more practice.
 The link in that line leads to the section to have read.

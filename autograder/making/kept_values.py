@@ -73,10 +73,8 @@ def settled(text: str, written: list[str]) -> str:
     for line in map(str.strip, written):
         if "np.array(" in line:
             forms.setdefault(NUMBER.sub("#", line), []).append(line)
-    there = (
-        next((w for w in forms.get(NUMBER.sub("#", line), ()) if _near(w, line)), line) for line in text.split("\n")
-    )
-    return "\n".join(there)
+    known = lambda line: forms.get(NUMBER.sub("#", line), ())  # noqa: E731
+    return "\n".join(next((w for w in known(line) if _near(w, line)), line) for line in text.split("\n"))
 
 
 def _near(line: str, other: str) -> bool:

@@ -36,15 +36,13 @@ def fill(cells: list[NotebookNode], mutants: Sequence[bank.Mutant]) -> list[bank
 
     mutants  wrong answers to them; SourceError if one names a mistake that no check states cases for
     """
-    checks = {
-        meta(c)["grade_id"].split("-check")[0]: c for c in cells if meta(c).get("grade") and ".cases(" in c.source
-    }
+    judging = [c for c in cells if meta(c).get("grade") and ".cases(" in c.source]
+    checks = {meta(c)["grade_id"].split("-check")[0]: c for c in judging}
     answers = {meta(c)["grade_id"]: c.source for c in cells if meta(c).get("solution")}
     for mutant in mutants:
         if mutant.mistake and mutant.grade_id in answers.keys() - checks.keys():
-            raise SourceError(
-                f"{mutant.grade_id} has the mistake {mutant.name}, and its check no a.cases(…) in which it shows."
-            )
+            said = f"{mutant.grade_id} has the mistake {mutant.name}, and its check no a.cases(…) in which it shows."
+            raise SourceError(said)
     names = cache(lambda: _defined(cells))  # made when a check asks for them
     sources = [c.source for c in cells if c.cell_type == "code" and not meta(c).get("grade")]
     course, unseen = f"{zlib.crc32(' '.join(answers).encode()):08x}", []  # tests have small ones, with the same numbers
@@ -271,7 +269,6 @@ def text(value, digits: int = DIGITS) -> str:
         digits = SINGLE if str(value.dtype) == "float32" else digits
         return f"np.array({text(value.tolist(), digits)})" if value.ndim else text(value.item(), digits)
     if isinstance(value, float):
-        return (
-            repr(float(f"{value:.{digits}g}")) if math.isfinite(value) else f"math.{value}".replace("math.-", "-math.")
-        )
+        known = math.isfinite(value)
+        return repr(float(f"{value:.{digits}g}")) if known else f"math.{value}".replace("math.-", "-math.")
     return repr(value)

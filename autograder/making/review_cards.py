@@ -171,9 +171,8 @@ def done(topic: str, nb, found: Mapping[str, dict]) -> Iterator[dict]:
         heading = HEADING.search(cell.source) if cell.cell_type == "markdown" else None
         if heading:
             number, title = heading[1], heading[2]
-            statement = plain(
-                re.sub(r"<details>.*?</details>", "", DATA.sub("", cell.source[heading.end() :]), flags=re.S)
-            )
+            below = DATA.sub("", cell.source[heading.end() :])
+            statement = plain(re.sub(r"<details>.*?</details>", "", below, flags=re.S))
         grade_id = cell.metadata.get("nbgrader", {}).get("grade_id", "")
         case = found.get(grade_id)
         if not case or len(case["numbers"]) not in COUNTS or number in seen:

@@ -192,9 +192,8 @@ def of_check(source: str, grade_id: str, scope: dict) -> dict | None:
     tried = to_try(answer, drawn(source, made, given, grade_id, scope), grade_id, mistakes)
     tried = [([text(x, scope) for x in args], hashes) for args, hashes in tried]
     review = f"review {grade_id}"  # other draws, so that who has tried the page's has not seen these
-    again = to_try(
-        answer, drawn(source, recorded(source, scope, review), given, review, scope), review, mistakes, AGAIN
-    )
+    other = drawn(source, recorded(source, scope, review), given, review, scope)
+    again = to_try(answer, other, review, mistakes, AGAIN)
     again = [{"given": [text(x, scope) for x in args], "hashes": hashes} for args, hashes in again]
     names = list(dict.fromkeys(name for _, result in [*cases, *tried] for name in result))
     if not names or len(names) > MOST["results"]:

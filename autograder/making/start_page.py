@@ -60,12 +60,10 @@ def start_page(tree: Tree, texts: dict[Path, str], made: dict[str, list[Exercise
         lists += _listed(topic, f"{number} · {shown}", below, found, first) if found or below else []
     every = [ex for found in made.values() for ex in found]
     lines.append(f"| **in all** | {spent(minutes_read)} | {len(every)} exercises, {_long(every)} |{' – |' * 5}")
-    text = (
-        "\n".join([*lines, "", MEANING, "", *_paths(tree, links), "", "## All pages and exercises", "", *lists]) + HOW
-    )
-    if {path.stem for path in tree.exercises} & {
-        *tree.edition.get("closed", [])
-    }:  # whose hidden tests students do not have
+    parts = [*lines, "", MEANING, "", *_paths(tree, links), "", "## All pages and exercises", "", *lists]
+    text = "\n".join(parts) + HOW
+    # Of closed ones students do not have the hidden tests.
+    if {path.stem for path in tree.exercises} & {*tree.edition.get("closed", [])}:
         text = "".join(line for line in text.splitlines(keepends=True) if not line.startswith("- `course check`"))
     return with_state(text, {})
 
@@ -86,9 +84,8 @@ def _further(chapter: Path, texts: dict[Path, str]) -> dict[str, float]:
 def _listed(topic: str, title: str, below: dict[str, float], found: list[Exercise], first: list[Exercise]) -> list[str]:
     """The further pages and the exercises of a chapter, to unfold; `first` are the core ones."""
     lines = [f"<details><summary>{title}</summary>", ""]
-    lines += [f"Further down: {'; '.join(f'{link}, {spent(minutes)}' for link, minutes in below.items())}.", ""] * bool(
-        below
-    )
+    pages_ = "; ".join(f"{link}, {spent(minutes)}" for link, minutes in below.items())
+    lines += [f"Further down: {pages_}.", ""] * bool(below)
     lines += ["| exercise | of | how hard | importance | time | points | state |", "|---|---|---|---|---|---|---|"]
     for ex in found:
         link = f"{topic}/exercises.ipynb#ex-{ex.number.replace('.', '-')}"
@@ -126,7 +123,7 @@ HOW = """
 - An exercise is a cell to fill in and, below it, a line that checks what you wrote.
 - Shift+Enter in your answer goes on to the check, Shift+Enter again runs it, as often as you like.
 - The check names the mistake and never the answer; each exercise has hints to unfold.
-- **Validate**, in the toolbar of a notebook, runs everything from the top in a fresh kernel.
+- **Run > Restart Kernel and Run All Cells** runs everything of a notebook from the top in a fresh kernel.
 - What passes is kept with the day in `progress.json`, beside your notebooks: a restart forgets nothing.
 - In `work/`, this page shows it whenever it is opened (close it and open it again), and each check that passes says what is next.
 - In a terminal `course` opens all this where you were, `course next` says what is next on your path, and `course status` how far you are.

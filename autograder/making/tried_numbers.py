@@ -72,9 +72,8 @@ def to_try(
         left = [i for i, (_, asked) in enumerate(found) if asked and i not in best]
         best += sorted(left, key=lambda i: (len(found[i][1]), len(told[i] | known)), reverse=True)[:1]
     chosen = [found[i] for i in best]
-    return [
-        (args, {n: hashed(x, f"{salt} {i} {n}") for n, x in asked.items()}) for i, (args, asked) in enumerate(chosen)
-    ]
+    hashes = lambda i, asked: {n: hashed(x, f"{salt} {i} {n}") for n, x in asked.items()}  # noqa: E731
+    return [(args, hashes(i, asked)) for i, (args, asked) in enumerate(chosen)]
 
 
 def _told_apart(args: list, asked: dict[str, float], mistakes: list[Callable]) -> set[int]:
@@ -90,9 +89,8 @@ def _told_apart(args: list, asked: dict[str, float], mistakes: list[Callable]) -
 
 def settings(draws: dict[str, Callable], name: str) -> list[dict]:
     """Of a check's draws what a reader may try, the same whatever COURSE_SEED is."""
-    return [
-        {k: rounded(draw(random.Random(f"to try/{name}/{k}/{i}"))) for k, draw in draws.items()} for i in range(DRAWN)
-    ]
+    seeded = lambda k, i: random.Random(f"to try/{name}/{k}/{i}")  # noqa: E731
+    return [{k: rounded(draw(seeded(k, i))) for k, draw in draws.items()} for i in range(DRAWN)]
 
 
 def rounded(x: object) -> object:

@@ -2,7 +2,7 @@
 
 A check writes it, and only where somebody sits before the notebook: never while work is graded, validated or built.
 Points are kept by exercise and part; what an exercise is worth is always asked of its present page, so that a changed exercise
-is at most not passed any more. The same sentence says where a learner stands after a check, in Validate, from `course check` and on
+is at most not passed any more. The same sentence says where a learner stands after a check, from `course check` and on
 the start page: notebooks/README.md lists chapters and exercises, progress.json says what of them is done.
 """
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import nbformat
 from nbgrader.plugins import BasePlugin
 
-from autograder import collect, demo, grade, release
+from autograder import collect, grade, release
 from autograder.grading import one_submission
 from autograder.places import ROOT, Tree
 from tests.autograder.grading.test_pictures import PNG
@@ -25,6 +25,7 @@ from tests.autograder.lms.platforms import (
     worksheet,
     zipped,
 )
+from tools import demo
 
 TOPIC = "ch01_sample"
 SAMPLE = Tree(ROOT / "tests" / "autograder" / "sample")

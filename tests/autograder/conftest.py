@@ -1,6 +1,8 @@
 """The sample chapter: a small tree of sources, and what is made from it."""
 
+import os
 import shutil
+import sys
 from functools import cache
 from pathlib import Path
 
@@ -17,10 +19,11 @@ SAMPLE = Path(__file__).parent / "sample"
 
 @pytest.fixture(scope="session", autouse=True)
 def schema():
-    """For every new gradebook nbgrader asks Alembic, in a process of five seconds, which version its schema has: here once."""
+    """For every new gradebook nbgrader asks Alembic by name, in a process of five seconds, which version its schema has: here once."""
     from nbgrader import api
 
     with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PATH", str(Path(sys.executable).parent), prepend=os.pathsep)
         patch.setattr(api, "get_alembic_version", cache(api.get_alembic_version))
         yield
 

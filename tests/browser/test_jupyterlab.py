@@ -1,4 +1,4 @@
-"""JupyterLab as a learner and an instructor meet it: start page, reading, exercises, Validate, Formgrader, Assignment List."""
+"""JupyterLab as a learner and an instructor meet it: start page, reading, exercises, Formgrader, Assignment List."""
 
 import json
 import re
@@ -126,7 +126,7 @@ def test_the_reading_runs_to_its_end(page, lab, reading):
     assert not [t for t in rendered if re.search(r"\{(math|eq|ref|note|dropdown)\}|:::|\{\{", t)]
 
 
-def test_a_right_answer_passes_a_wrong_one_is_named_and_validate_says_so(page, lab, course):
+def test_a_right_answer_passes_and_a_wrong_one_is_named(page, lab, course):
     ours = {
         c.metadata.nbgrader.grade_id: c.source
         for c in in_process_grading.solved("ch01_rooflines").cells
@@ -146,21 +146,7 @@ def test_a_right_answer_passes_a_wrong_one_is_named_and_validate_says_so(page, l
     assert "not done yet" in output(page, "ch01-q03-check")
     stands = r"Chapter 1: 1 of \d+ points, 1 of \d+ exercises passed; next: 1\.2\."
     assert re.search(stands, output(page, "ch01-q01-check"))
-    kept = (course / "work/progress.json").read_bytes()
-    assert set(json.loads(kept)["exercises"]) == {"1.1", "1.2"}
-    command(page, "docmanager:save")
-    page.get_by_role("button", name="Validate").first.click()
-    dialog = page.locator(".jp-Dialog")
-    dialog.get_by_text("Validation Results").wait_for(timeout=240_000)
-    text = dialog.inner_text()
-    assert "Exercise 1.2:" in text and "Exercise 1.1:" not in text
-    assert re.search(rf"{stands} Not begun: 1\.3, 1\.4,", text) and text.index("Not begun") < text.index(
-        "Exercise 1.2:"
-    )
-    assert re.search(rf"{stands}\s*Ok$", text.strip(), re.I)  # and at the end once more
-    assert "failed" not in text
-    assert (course / "work/progress.json").read_bytes() == kept  # Validate writes nothing
-    dialog.get_by_role("button", name="OK").click()
+    assert set(json.loads((course / "work/progress.json").read_bytes())["exercises"]) == {"1.1", "1.2"}
 
     # No colon: the older answer is still there.
     write(page, "ch01-q01", "def dot_intensity(N, bytes_each=2)\n    return 1")
@@ -174,7 +160,6 @@ def test_a_right_answer_passes_a_wrong_one_is_named_and_validate_says_so(page, l
     run(page, "ch01-q01-check")
     said = output(page, "ch01-q01-check")
     assert "dot_intensity(4096) raised KeyError: 'weights', at line 3: `return prices['weights']`." in said
-    assert "a.wrong(" not in text  # a failed check is named, not printed
 
 
 def test_an_assignment_travels_from_formgrader_to_assignment_list_and_back(page, lab, course):

@@ -198,12 +198,8 @@ def unsafe(found: Graded) -> list[str]:
         seen.append(f"on the screen: {odd[:5]}")
     for path in found.what.root.glob("*.csv"):
         with open(path, newline="", encoding="utf-8") as f:
-            seen += [
-                f"{path.name}: {v[:60]}"
-                for row in csv.reader(f)
-                for v in row
-                if v.startswith(("=", "+", "-", "@", "\t", "\r"))
-            ]
+            cells = (v for row in csv.reader(f) for v in row)
+            seen += [f"{path.name}: {v[:60]}" for v in cells if v.startswith(("=", "+", "-", "@", "\t", "\r"))]
     return seen
 
 
@@ -256,9 +252,8 @@ def changed(found: Graded) -> list[str]:
 def missing(found: Graded) -> list[str]:
     """Students without a row, or without a graded notebook or a page."""
     with open(found.what.root / "grades.csv", newline="", encoding="utf-8") as f:
-        in_csv = {
-            row["student_id"].removeprefix("'") for row in csv.DictReader(f)
-        }  # a quote before what a formula begins with
+        # A quote stands before what a formula begins with.
+        in_csv = {row["student_id"].removeprefix("'") for row in csv.DictReader(f)}
     gone = [f"{s} has no row" for s in found.students.keys() - (in_csv & found.results.keys())]
     for step, name in (("autograded", "exercises.ipynb"), ("feedback", "exercises.html")):
         there = {p.parents[1].name for p in found.what.root.glob(f"{step}/*/{target.TOPIC}/{name}")}

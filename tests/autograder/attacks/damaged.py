@@ -47,10 +47,8 @@ def split_answer(nb):
     """JupyterLab gives both halves the metadata of the whole."""
     i = at(nb, "ch01-q01")
     first, second = nb["cells"][i], copy.deepcopy(nb["cells"][i])
-    first["source"], second["source"] = (
-        "def divided(V, W):\n    return V / W",
-        "def seconds(V, W):\n    return divided(V, W)",
-    )
+    first["source"] = "def divided(V, W):\n    return V / W"
+    second["source"] = "def seconds(V, W):\n    return divided(V, W)"
     nb["cells"].insert(i + 1, second)
 
 
@@ -126,9 +124,8 @@ def magics(nb):
     cell(nb, "ch01-q04")["source"] = "?print\nprint?\nspeed = 42.5\n%who"
     cell(nb, "ch01-q05")["source"] = "%%capture out\n" + cell(nb, "ch01-q05")["source"]
     nb["cells"].insert(3, code("%%bash\nls -la"))
-    nb["cells"].insert(
-        3, code("%load_ext autoreload\n%autoreload 2\nfiles = !ls\nget_ipython().run_line_magic('pwd', '')")
-    )
+    lines = "%load_ext autoreload\n%autoreload 2\nfiles = !ls\nget_ipython().run_line_magic('pwd', '')"
+    nb["cells"].insert(3, code(lines))
 
 
 def own_cells_that_fail(nb):
@@ -164,19 +161,14 @@ def names_of_the_shell(nb):
 
 def pictures_and_pages(nb):
     nb["cells"].insert(3, code("import matplotlib.pyplot as plt\nplt.plot([1, 2])\nplt.show()\nshown = 1"))
-    nb["cells"].insert(
-        4,
-        code(
-            "from IPython.display import HTML, Markdown, display\ndisplay(HTML('<b>x</b>'), Markdown('*y*'))\nseen = 1"
-        ),
-    )
+    pages = "from IPython.display import HTML, Markdown, display\ndisplay(HTML('<b>x</b>'), Markdown('*y*'))\nseen = 1"
+    nb["cells"].insert(4, code(pages))
     cell(nb, "ch01-q04")["source"] = "speed = 42.5 * shown * seen"
 
 
 def files_of_its_own(nb):
-    nb["cells"].insert(
-        3, code("import json, pathlib\npathlib.Path('notes.json').write_text(json.dumps({'speed': 42.5}))")
-    )
+    kept = "import json, pathlib\npathlib.Path('notes.json').write_text(json.dumps({'speed': 42.5}))"
+    nb["cells"].insert(3, code(kept))
     cell(nb, "ch01-q04")["source"] = "speed = json.loads(pathlib.Path('notes.json').read_text())['speed']"
 
 
@@ -197,10 +189,8 @@ def answers_only(nb):
 
 
 def saved_by_colab(nb):
-    nb["metadata"] = {
-        "colab": {"provenance": [], "toc_visible": True},
-        "kernelspec": {"name": "python3", "display_name": "Python 3"},
-    }
+    kernel = {"name": "python3", "display_name": "Python 3"}
+    nb["metadata"] = {"colab": {"provenance": [], "toc_visible": True}, "kernelspec": kernel}
     nb["nbformat"], nb["nbformat_minor"] = 4, 0
     for i, c in enumerate(nb["cells"]):
         c["metadata"] |= {"id": f"Xy{i}", "colab": {"base_uri": "https://localhost/"}, "outputId": "a"}

@@ -84,16 +84,14 @@ def edited_tests(nb):
 def edited_setup(nb):
     for c in nb["cells"]:
         if grade_id(c).endswith("-setup") or "import check" in c["source"]:
-            c["source"] = (
-                "class check:\n    report = run = staticmethod(lambda *a, **k: 9)\n    Answer = Program = lambda *a, **k: check"
-            )
+            fake = "report = run = staticmethod(lambda *a, **k: 9)\n    Answer = Program = lambda *a, **k: check"
+            c["source"] = f"class check:\n    {fake}"
 
 
 def stored_outputs(nb):
     for c in graded(nb):
-        c["outputs"] = [
-            {"output_type": "execute_result", "data": {"text/plain": "9.0"}, "metadata": {}, "execution_count": 1}
-        ]
+        result = {"output_type": "execute_result", "data": {"text/plain": "9.0"}, "metadata": {}, "execution_count": 1}
+        c["outputs"] = [result]
         c["execution_count"] = 1
         c["metadata"]["nbgrader"] |= {"auto_score": 9, "manual_score": 9, "score": 9, "checksum": "0" * 32}
 
@@ -116,10 +114,9 @@ def own_cells_that_collide(nb):
 
 def grade_ids_of_checks(nb):
     """Own cells that say that they are the checks, the answers that they are nothing."""
-    nb["cells"] += [
-        code("9.0", nbgrader={"grade_id": f"ch01-q0{i}-check", "grade": True, "points": 9, "schema_version": 3})
-        for i in range(1, 8)
-    ]
+    for i in range(1, 8):
+        mark = {"grade_id": f"ch01-q0{i}-check", "grade": True, "points": 9, "schema_version": 3}
+        nb["cells"].append(code("9.0", nbgrader=mark))
 
 
 # -- metadata and the format
@@ -175,9 +172,8 @@ def nbformat_3(nb):
 
 
 def widgets_and_attachments(nb):
-    nb["metadata"]["widgets"] = {
-        "application/vnd.jupyter.widget-state+json": {"state": {"x": {"model_name": "<script>"}}}
-    }
+    state = {"state": {"x": {"model_name": "<script>"}}}
+    nb["metadata"]["widgets"] = {"application/vnd.jupyter.widget-state+json": state}
     for c in nb["cells"]:
         if c["cell_type"] == "markdown":
             c["attachments"] = {

@@ -24,19 +24,12 @@ def write(path: Path, data: str | bytes) -> None:
 ONE_CELL = {"cell_type": "code", "source": "1", "metadata": {}, "outputs": []}
 CONTENTS = {
     "corrupt_json": lambda text: text[: len(text) // 2],
-    "trailing_commas": lambda text: text.rstrip().removesuffix("}") + ",}",
     "empty_file": lambda text: "",
-    "spaces_only": lambda text: " \n" * 1000,
     "binary_file": lambda text: bytes(range(256)) * 400,
-    "zip_file": lambda text: b"PK\x03\x04" + text.encode()[:5000],
     "a_web_page": lambda text: "<!DOCTYPE html><html><script>alert(1)</script></html>",
-    "a_python_file": lambda text: "def seconds(V, W):\n    return V / W\n",
     "deep_json": lambda text: "[" * 200_000 + "]" * 200_000,
     "deep_metadata": lambda text: '{"cells": [], "metadata": ' + '{"a":' * 90_000 + "1" + "}" * 90_001,
-    "not_an_object": lambda text: "[1, 2, 3]",
-    "no_cells": lambda text: '{"nbformat": 4, "metadata": {}}',
     "cells_of_a_wrong_type": lambda text: '{"nbformat": 4, "cells": {"0": {"cell_type": "code", "source": "1"}}}',
-    "endless_number": lambda text: '{"nbformat": ' + "9" * 100_000 + "}",
     "huge_notebook_100mb": lambda text: text.rstrip().removesuffix("}") + ', "x": "' + "x" * 100_000_000 + '"}',
     "a_hundred_thousand_cells": lambda text: json.dumps({"nbformat": 4, "metadata": {}, "cells": [ONE_CELL] * 100_000}),
 }
@@ -127,8 +120,6 @@ STAMPS = {
     "timestamp_of_the_future": b"9999-12-31 23:59:59.999999 UTC",
     "timestamp_of_garbage": bytes(range(256)) * 10,
     "timestamp_with_a_formula": b'=HYPERLINK("http://evil")',
-    "timestamp_of_a_month_13": b"2026-13-45 99:99:99 UTC",
-    "timestamp_of_a_year_0": b"0000-00-00 00:00:00",
     "timestamp_of_an_odd_zone": b"2026-01-01 00:00:00 EVIL/../../etc",
     "timestamp_huge": b"2026-01-01 00:00:00 UTC" + b" " * 30_000_000,
 }

@@ -31,11 +31,7 @@ POINTS = {"ch01-q01": 2, "ch01-q02": 3, "ch01-q04": 1, "ch01-q05": 1, "ch01-q06"
 SHORT = ("ch01-q01", "ch01-q02", "ch01-q04", "ch01-q05")  # the others take a compiler
 HALF = {k: RIGHT[k] for k in SHORT} | {"ch01-q01": WRONG["ch01-q01"]}
 
-SELF_INFLICTED = (
-    "import_that_dies",
-    "builtins_removed",
-    "scope_cleared",
-)  # the own right answers need what they removed
+SELF_INFLICTED = "import_that_dies", "builtins_removed", "scope_cleared"  # the own right answers need what they removed
 
 PARTLY = [
     ("nothing-done", {}, dict.fromkeys(POINTS, 0)),
@@ -127,12 +123,8 @@ def attackers() -> list[Student]:
         code = {"before": code} if isinstance(code, str) else {"before": "pass"} | code
         code["before"] = protocol.PROGRAM_PRELUDE + textwrap.dedent(code["before"])
         found.append((name, "forge", with_code(base, code), nothing))
-    for kind, table in (
-        ("leak", outside.LEAK),
-        ("escape", outside.ESCAPE),
-        ("crash", breaks.CRASH),
-        ("resource", breaks.RESOURCE),
-    ):
+    harm = {"leak": outside.LEAK, "escape": outside.ESCAPE, "crash": breaks.CRASH, "resource": breaks.RESOURCE}
+    for kind, table in harm.items():
         for name, code in table.items():
             every = isinstance(code, dict) and "every" in code
             base = {k: WRONG[k] for k in SHORT} if every else HALF

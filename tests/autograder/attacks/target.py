@@ -4,9 +4,9 @@ import json
 import shutil
 from pathlib import Path
 
-from autograder import demo
 from autograder.grade import Class
 from autograder.places import Tree
+from tools import demo
 
 HERE = Path(__file__).parent
 SAMPLE = HERE.parent / "sample"

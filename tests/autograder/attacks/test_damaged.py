@@ -12,12 +12,10 @@ from autograder.grading.rebuild import rebuild
 from autograder.making import in_process_grading
 from tests.autograder.attacks import edits, files, kinds, target
 
-ENGINE = (
-    "magics awaits_at_the_top names_of_the_shell pictures_and_pages own_cell_that_is_slow warnings_on_stderr".split()
-)
+ENGINE = "magics awaits_at_the_top names_of_the_shell pictures_and_pages own_cell_that_is_slow warnings_on_stderr"
 """These need more than Python to run: the batch has them."""
 
-STUDENTS = [s for s in kinds.honest() if s.kind == "honest" and s.name.removeprefix("damaged-") not in ENGINE]
+STUDENTS = [s for s in kinds.honest() if s.kind == "honest" and s.name.removeprefix("damaged-") not in ENGINE.split()]
 KEPT = [name for name in files.KEPT if not any(w in name for w in ("pipe", "link", "many_files"))]
 
 
@@ -30,12 +28,8 @@ def chapter(tmp_path_factory):
     tree = target.tree(folder / "tree")
     release.generate(tree, folder / "course", folder / "notebooks", database=False)
     nb = nbformat.read(folder / "course" / "release" / target.TOPIC / "exercises.ipynb", as_version=4)
-    full = {
-        c.id: c.source
-        for c in in_process_grading.solved(target.TOPIC, tree).cells
-        if edits.grade_id(c).endswith("-check")
-    }
-    return nb, full
+    solved = in_process_grading.solved(target.TOPIC, tree).cells
+    return nb, {c.id: c.source for c in solved if edits.grade_id(c).endswith("-check")}
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +43,7 @@ def release_of(chapter, tmp_path_factory):
 def judged(chapter, data: bytes) -> dict[str, float]:
     """The points of a submitted file: rebuilt, its short checks run in this process."""
     released, full = chapter
-    nb, notes = rebuild(intake.notebook(data), released)
+    nb, notes = rebuild(intake.opened(data)[0], released)
     assert all(n.endswith(".") for n in notes)
     nbformat.validate(nb)
     assert len({c.id for c in nb.cells}) == len(nb.cells)
@@ -97,7 +91,7 @@ def test_odd_folders_are_read(chapter, release_of, name, folder, tmp_path):
     one = kinds.Student("ada", "kept", kinds.RIGHT)
     files.KEPT[name](folder, submitted(chapter, one).decode(), tmp_path)
     data, note = which_notebook.taken(folder, release_of)
-    assert (intake.notebook(data), note) == (intake.notebook(submitted(chapter, one)), "")
+    assert (intake.opened(data)[0], note) == (intake.opened(submitted(chapter, one))[0], "")
 
 
 @posix
@@ -106,7 +100,7 @@ def test_odd_folders_are_read(chapter, release_of, name, folder, tmp_path):
 def test_no_notebook_is_a_sentence(chapter, release_of, name, folder, tmp_path):
     files.FILES[name](folder, submitted(chapter, kinds.Student("ada", "file", kinds.RIGHT)).decode(), tmp_path)
     with pytest.raises(intake.Refused, match=r"^[A-Z][^\n]*\.$"):
-        intake.cells(intake.notebook(which_notebook.taken(folder, release_of)[0]))
+        intake.cells(intake.opened(which_notebook.taken(folder, release_of)[0])[0])
 
 
 def test_a_file_that_may_not_be_read_is_a_sentence(folder, monkeypatch):

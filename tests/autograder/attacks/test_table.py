@@ -6,8 +6,8 @@ from autograder.grading.hidden_values import DESIGNS
 from autograder.making import bank, in_process_grading
 from autograder.making.exercises import meta
 from autograder.places import ROOT, Tree
-from autograder.samples import hunt
 from tests.autograder.attacks.table import chapter
+from tools import hunt
 
 GUIDE = (ROOT / "book" / "instructor_reference.md").read_text(encoding="utf-8")
 TOPICS = {p.stem[:4]: p.stem for p in Tree(ROOT).exercises}

@@ -1,11 +1,23 @@
 """A class of three, with one that is no notebook, before and after its first grading: each test has a copy."""
 
+import nbformat
 import pytest
 
 from autograder import grade, release
 from tests.autograder import classes
 from tests.autograder.classes import RIGHT, SECOND, WRONG
 from tests.skip_conditions import needs
+
+
+@pytest.fixture
+def released(generated):
+    return nbformat.read(generated / "course/release/ch01_sample/exercises.ipynb", as_version=4)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "ada/ch01_sample").mkdir(parents=True)
+    return tmp_path / "ada/ch01_sample"
 
 
 @pytest.fixture(scope="session")

@@ -7,12 +7,13 @@ import pytest
 from nbconvert.exporters import HTMLExporter
 from nbgrader.server_extensions.formgrader import handlers
 
-from autograder import demo, grade
+from autograder import grade
 from autograder.grading import feedback_pages
 from autograder.making import in_process_grading
 from tests.autograder import classes
 from tests.autograder.classes import ODD, PICTURE, SAMPLE, STAMPS, TOPIC, exports, penalties
 from tests.autograder.lms.platforms import canvas_import, moodle_worksheet_import
+from tools import demo
 
 pytestmark = [
     pytest.mark.slow("grades a class of twenty-two, once for all of these"),

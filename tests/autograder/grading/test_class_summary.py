@@ -5,18 +5,8 @@ import unicodedata
 
 import pytest
 
-from autograder.grading.class_summary import (
-    WIDE,
-    Result,
-    absent,
-    by_exercise,
-    columns,
-    complaints,
-    mistake,
-    plain,
-    standing,
-    table,
-)
+from autograder.grading import class_summary
+from autograder.grading.class_summary import Result, by_exercise, columns, complaints, mistake, plain, table
 
 OFF = "that is exactly half: a multiply-add is 2 FLOPs. (f({0}) returned {0}.5.)"
 
@@ -39,7 +29,7 @@ def few() -> list[Result]:
 
 
 def test_standings(few):
-    assert [standing(r, "ch01-q02") for r in few] == [
+    assert [class_summary.standing(r, "ch01-q02") for r in few] == [
         "full", "part", "none", "not begun", "waits", "not graded", "part"]  # fmt: skip
 
 
@@ -49,9 +39,7 @@ def test_by_exercise(few):
     assert first.splitlines()[1].split("   ")[2:] == ["full 6", "part 0", "none 0", "not graded 1"]
     assert "points missing" not in first
     head, counts, failed, *said = second.splitlines()
-    assert head.startswith("1.2   Between the bounds ") and head.endswith(
-        " mean 1.00 of 3"
-    )  # ada to dan and gus: 5 of 15
+    assert head.startswith("1.2   Between the bounds ") and head.endswith(" mean 1.00 of 3")  # of five: 5 of 15
     assert counts.split("   ")[2:] == ["full 1", "part 2", "none 1", "not begun 1", "not graded 1", "waits 1"]
     assert failed.strip() == "points missing: cyd, bob, gus"
     assert said == ["      3 x that is exactly half: a multiply-add is 2 FLOPs."]
@@ -62,10 +50,7 @@ def test_the_most_frequent_mistake_is_counted_once_a_student():
     said = [["too large by 3."] * 5, ["too large by 4.", *sign], sign, sign]
     assert mistake(said) == ("the sign is wrong.", 3)
     assert mistake([["f is not done yet."], []]) is None
-    assert mistake([["too large by 3."], ["too large by 4.5e-3."], ["too large by 4.5e-3."]]) == (
-        "too large by 4.5e-3.",
-        3,
-    )
+    assert mistake([["too large by 3."], *[["too large by 4.5e-3."]] * 2]) == ("too large by 4.5e-3.", 3)
 
 
 def test_table_of_a_small_class(few):
@@ -95,11 +80,9 @@ def test_eighty_columns(n):
     names = ["x" * 60, "\u5f20\u4f1f" * 20, "o'neill \u00e9t\u00e9", "z"]
     found = [Result(s, scores, said=said, why="It is empty. " * 9, notes=["Put back. " * 12]) for s in names]
     found += [Result(f"{s}-2", scores, said=said) for s in names]
-    for text in (
-        table(found),
-        by_exercise(found, {f"2.{i}": "A long title of an exercise " * 4 for i in range(n + 1)}),
-    ):
-        assert all(columns(line) <= WIDE for line in text.splitlines()), text
+    titles = {f"2.{i}": "A long title of an exercise " * 4 for i in range(n + 1)}
+    for text in (table(found), by_exercise(found, titles)):
+        assert all(columns(line) <= class_summary.WIDE for line in text.splitlines()), text
     body = table(found)
     for exercise in scores:
         assert re.search(rf"\b{exercise[-2:]}\b", body)
@@ -134,12 +117,7 @@ def test_complaints_are_those_of_the_check(capsys):
 
     a, b = check.Answer(double, points=2), check.Answer(lambda: 1, points=1)
     a.gives(6, 3)
-    a.wrong(
-        "that adds two, which is right for two only; multiply by two instead, as the "
-        + "statement says " * 5
-        + "statement says",
-        lambda x: x + 2,
-    )
+    a.wrong(f"that adds two, right for two only; multiply by two, as the {'statement says ' * 6}"[:-1], lambda x: x + 2)
     b.gives(1)
     check.report("1.1", a, b)
     said = complaints([{"output_type": "stream", "name": "stdout", "text": capsys.readouterr().out}])
@@ -152,7 +130,7 @@ def test_complaints_are_those_of_the_check(capsys):
 
 
 def test_who_is_absent_is_named_up_to_forty():
-    said = absent([f"u{i:02}" for i in range(52)])
+    said = class_summary.absent([f"u{i:02}" for i in range(52)])
     assert said.startswith("No submission: u00, u01,") and "u39 and 12 more;" in " ".join(said.split())
     assert "u40" not in said and all(len(line) <= 80 for line in said.splitlines())
-    assert "\x1b" not in absent(["a\x1b[31m"])
+    assert "\x1b" not in class_summary.absent(["a\x1b[31m"])

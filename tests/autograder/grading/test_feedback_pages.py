@@ -47,7 +47,7 @@ class Rebuilds(classes.Serial):
     def run(self, jobs):
         released = nbformat.reads(self.assignment.released, as_version=4)
         for job in jobs:
-            nb = rebuild(intake.notebook(job.data), nbformat.from_dict(released))[0]
+            nb = rebuild(intake.opened(job.data)[0], nbformat.from_dict(released))[0]
             nb.cells += (HOSTILE | LOUD).get(job.student, [])
             yield Graded(job.student, nbformat.writes(nb, version=4))
 

@@ -109,18 +109,14 @@ def test_what_has_no_verdict_runs_once_more_last_and_alone(monkeypatch):
         left = void.get(job.student, []) if job.student == "c" or not job.last else []
         outputs = {f"ch01-q0{i}-check": [f"{job.student} {len(ran)}"] for i in (1, 2)}
         flying.remove(job.student)
-        return one_submission.Graded(
-            job.student, outputs=outputs | job.kept, fault=bool(left), void=dict.fromkeys(left, "Busy.")
-        )
+        why = dict.fromkeys(left, "Busy.")
+        return one_submission.Graded(job.student, outputs=outputs | job.kept, fault=bool(left), void=why)
 
     todo = faked.jobs(*"abcdef")
     with jobs.Local(faked.assignment(), 3, faked.graded) as pool:
         found = {g.student: g for g in pool.run(iter(todo))}
     assert sorted(ran[:6]) == [(s, None) for s in "abcdef"]
-    assert {s: sorted(only) for s, only in ran[6:]} == {
-        "b": ["ch01-q02-check"],
-        "c": ["ch01-q01-check", "ch01-q02-check"],
-    }
+    assert {s: sorted(only) for s, only in ran[6:]} == void
     assert {n for last, n in most if last} == {1}
     assert [s for s in "abcdef" if found[s].fault] == ["c"]
     assert found["c"].trouble == "1.1, 1.2: Busy. All else is graded."
@@ -216,9 +212,7 @@ with jobs.Local(faked.assignment(), 2, faked.graded) as pool:
 """
 
 
-@pytest.mark.parametrize(
-    "number", [pytest.param(n, id=n.name) for n in (signal.SIGKILL, signal.SIGINT, signal.SIGTERM)]
-)
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM], ids=lambda n: n.name)
 @pytest.mark.sample(quick=0, slow=1)
 def test_workers_end_with_the_coordinator(number, tmp_path):
     """Also in the middle of a job."""
@@ -258,13 +252,10 @@ def test_an_interrupt_that_wakes_nobody_is_seen(tmp_path):
     assert time.monotonic() - began < 60  # the job's own limit is three minutes
 
 
-@pytest.mark.parametrize("where", ["0", "-1", "two", "1.5", "http://host"])
-def test_settings_that_mean_nothing(where):
-    with pytest.raises(SourceError, match="COURSE_WORKERS is"):
-        jobs.pool(faked.assignment(), where)
-
-
 def test_settings():
+    for where in ("0", "-1", "two", "1.5", "http://host"):
+        with pytest.raises(SourceError, match="COURSE_WORKERS is"):
+            jobs.pool(faked.assignment(), where)
     for where, n in (("3", 3), ("", min(4, os.cpu_count()))):
         with jobs.pool(faked.assignment(), where) as pool:
             assert isinstance(pool, jobs.Local) and pool.workers == n
@@ -282,9 +273,8 @@ def test_sandboxes_end_with_a_worker_that_is_killed(tmp_path, monkeypatch):
     released = small.notebook(dict.fromkeys(small.ANSWERS, ""))
     stuck = small.notebook(small.ANSWERS | {"q1": f"import subprocess\nsubprocess.run(['sleep', '{LONG}'])"})
     limits = dataclasses.replace(small.LIMITS, cell=100, submission=100)
-    assignment = one_submission.Assignment(
-        "ch01_sample", nbformat.writes(released), bundle(released), "0", limits, True
-    )
+    words = "ch01_sample", nbformat.writes(released), bundle(released), "0", limits, True
+    assignment = one_submission.Assignment(*words)
     with jobs.Local(assignment, 1) as pool:
         job = one_submission.Job("eve", nbformat.writes(stuck).encode())
 

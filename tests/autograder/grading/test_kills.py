@@ -14,7 +14,7 @@ import psutil
 import pytest
 from nbformat.v4 import new_markdown_cell
 
-from autograder import demo, grade, release
+from autograder import grade, release
 from autograder.engine import sandbox
 from autograder.grading.gradebook_writer import Writer
 from autograder.grading.records import Records
@@ -24,6 +24,7 @@ from tests.autograder.classes import SAMPLE, TOPIC
 from tests.autograder.grading.test_jobs import gone
 from tests.skip_conditions import needs
 from tests.tiers import FULL, repeats
+from tools import demo
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("default")]
 STUDENTS = "reference", "partly-done", "mutant-1", "mutant-2", "variant-1", "corrupt-json"
@@ -142,9 +143,8 @@ def survive(torn: Course, chance: random.Random, pages: bool) -> int:
             kills += 1
             workers |= {p.pid for p in below}
             assert not gone([p.pid for p in below])
-        again = {
-            s for s, _, what in (line.partition(" ") for line in torn.log.read_text().splitlines()) if what != "no"
-        }
+        lines = (line.partition(" ") for line in torn.log.read_text().splitlines())
+        again = {s for s, _, what in lines if what != "no"}
         assert not again & graded.keys()  # what had been executed was not executed again
         if run.returncode == 0:
             break

@@ -91,11 +91,8 @@ def memory(coordinator: int) -> list[tuple[str, int]]:
 def role(first: bool, words: list[str]) -> str:
     if first:
         return "coordinator"
-    for word, name in (
-        ("autograder.grading.jobs", "worker"),
-        ("engine.zygote", "zygote"),
-        ("engine.checker", "checker"),
-    ):
+    names = ("autograder.grading.jobs", "worker"), ("engine.zygote", "zygote"), ("engine.checker", "checker")
+    for word, name in names:
         if any(word in w for w in words) and words[0] not in ("bwrap", "/bin/sh"):
             return name
     return ""

@@ -51,11 +51,6 @@ def taken(*cells: dict) -> list[intake.Cell]:
     return intake.cells({"cells": list(cells)})
 
 
-@pytest.fixture
-def released(generated):
-    return nbformat.read(generated / "course/release/ch01_sample/exercises.ipynb", as_version=4)
-
-
 def submitted(released, **changes) -> dict:
     """The release with other keys in cell ch01-q03."""
     nb = json.loads(nbformat.writes(released))
@@ -160,9 +155,8 @@ def test_written_answers_and_own_cells_show_theirs(released):
 
 
 def test_what_the_text_does_not_name_is_not_taken(released):
-    made, notes = rebuild(
-        submitted(released, source="Latency.", attachments={"a.png": {"image/png": b64(PNG)}}), released
-    )
+    held = {"a.png": {"image/png": b64(PNG)}}
+    made, notes = rebuild(submitted(released, source="Latency.", attachments=held), released)
     assert not any("attachments" in c for c in made.cells) and notes == []
 
 
@@ -209,9 +203,8 @@ def test_names_cannot_break_out(released, name, shape):
 def test_a_polyglot_is_a_picture_or_nothing(released):
     """A GIF that is a program as well is shown as a GIF, which runs nothing."""
     both = b"GIF89a/*" + b"\0" * 20 + b"*/=1;alert(1)//<script>alert(2)</script>"
-    made, _ = rebuild(
-        submitted(released, source="![x](attachment:a)", attachments={"a": {"text/html": b64(both)}}), released
-    )
+    held = {"a": {"text/html": b64(both)}}
+    made, _ = rebuild(submitted(released, source="![x](attachment:a)", attachments=held), released)
     seen = Attributes()
     seen.feed(page(made))
     assert [v for k, v in seen.found if k == "src"] == [f"data:image/gif;base64,{b64(both)}"]

@@ -14,7 +14,6 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from autograder import demo
 from autograder.engine.sandbox import available
 from autograder.grade import Class
 from autograder.making import in_process_grading
@@ -24,6 +23,7 @@ from tests.autograder.classes import SAMPLE, SECRET, TOPIC, cell
 from tests.autograder.grading import commands
 from tests.skip_conditions import needs
 from tests.tiers import some
+from tools import demo
 
 # One process: another would start a server and grade the class once more.
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("postgres")]
@@ -52,9 +52,8 @@ class Course:
                 folder / part,
                 ignore=lambda where, names: MADE & set(names) if where == str(COURSE) else (),
             )
-        self.environment = {
-            k: v for k, v in os.environ.items() if not k.startswith(("JUPYTER_", "COURSE_", "PYTHONPATH"))
-        }
+        ours = "JUPYTER_", "COURSE_", "PYTHONPATH"
+        self.environment = {k: v for k, v in os.environ.items() if not k.startswith(ours)}
         self.environment |= {
             "HOME": str(folder), "COURSE_SECRET": SECRET, "COURSE_WORKERS": "1", "PYTHONWARNINGS": "ignore",
             "COURSE_DB_URL": url, "JUPYTER_CONFIG_PATH": str(self.root),  # as in a terminal of `make lab`

@@ -75,12 +75,9 @@ def test_the_late_rule_is_asked_anew(graded, tmp_path, monkeypatch, change):
     sys.modules.pop(rule.stem)  # as for another process
     _, said = regrade(graded)
     late = classes.penalties(graded)
-    assert late == before | moved and {s: e[0] for s, e in classes.exports(graded).items()} == {
-        s: POINTS[s] - late[s] for s in late
-    }
-    assert checks_run() == dict.fromkeys(
-        moved or ("ada", "bob"), set()
-    )  # for the others nothing moves, and nothing is run
+    assert late == before | moved
+    assert {s: e[0] for s, e in classes.exports(graded).items()} == {s: POINTS[s] - late[s] for s in late}
+    assert checks_run() == dict.fromkeys(moved or ("ada", "bob"), set())  # for the others nothing moves
     if change == "rule":
         assert said[2] == "since the last grading: 1 gained 1 point for the time of submission (bob)."
     if change == "score":
@@ -148,9 +145,8 @@ def test_code_that_decides_no_verdict_regrades_nobody(tmp_path):
             now, mended = deciding_code.deciding_files(full, helpers), modules(helpers)[name]
             with open(mended, "a") as file:
                 file.write("\n# mended")
-            assert records.differing(now, deciding_code.deciding_files(full, helpers)) == [
-                mended.relative_to(tmp_path).as_posix()
-            ]
+            again = deciding_code.deciding_files(full, helpers)
+            assert records.differing(now, again) == [mended.relative_to(tmp_path).as_posix()]
 
 
 LOADED = """
@@ -192,9 +188,8 @@ def test_a_dry_run_says_what_a_regrade_then_does(graded):
     would, said = regrade(graded, dry=True)
     assert {p: p.read_bytes() for p in graded.root.rglob("*") if p.is_file()} == before
     assert would == {"ada": 2, "bob": 0, "eve": 0}
-    assert said == [
-        "graded or written again, and why:", "  3: exercise 1.2", "since the last grading: 2 lost 3 points in 1.2 (ada, bob).",
-    ]  # fmt: skip
+    assert said[:2] == ["graded or written again, and why:", "  3: exercise 1.2"]
+    assert said[2:] == ["since the last grading: 2 lost 3 points in 1.2 (ada, bob)."]
     assert regrade(graded) == (would, said)
     assert regrade(graded) == (would, [])
 

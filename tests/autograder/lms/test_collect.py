@@ -62,9 +62,8 @@ def test_canvas_as_it_is(what, tmp_path):
     assert found.missing == ["bob"]
     assert not (found.strangers or found.unclaimed or found.complaints or found.by_name)
     with what.gradebook() as g:
-        assert {s.id: (s.first_name, s.last_name, s.lms_user_id) for s in g.students} == {
-            m.login: (m.first, m.last, str(m.number)) for m in CLASS
-        }
+        known = {s.id: (s.first_name, s.last_name, s.lms_user_id) for s in g.students}
+        assert known == {m.login: (m.first, m.last, str(m.number)) for m in CLASS}
 
 
 @pytest.mark.parametrize("folders", [True, False])
@@ -121,9 +120,8 @@ def test_names_count_where_a_list_has_no_numbers(what, tmp_path):
     assert [r.student for r in found.rows] == ["Participant 12", "Participant 77", "ada@x.org"]
     assert found.strangers == ["Participant 12", "Participant 77"] and found.missing == ["bob@x.org"]
     assert found.by_name == ["ada@x.org (number 11)"]
-    assert "Found by the name, for want of a number in the class list (1): ada@x.org" in " ".join(
-        collect.table(found, TOPIC).split()
-    )
+    said = " ".join(collect.table(found, TOPIC).split())
+    assert "Found by the name, for want of a number in the class list (1): ada@x.org" in said
 
 
 def test_a_students_zip_is_unpacked_once(what, tmp_path):
@@ -177,12 +175,8 @@ def test_which_notebook_is_meant(files, wanted, what, tmp_path):
 
 
 def test_the_newest_of_two_with_one_name_keeps_it(what, tmp_path):
-    take(
-        what,
-        tmp_path,
-        {canvas_name(ADA, "exercises.ipynb", n): notebook(str(n)) for n in (5, 7, 6)},
-        canvas_list(tmp_path),
-    )
+    files = {canvas_name(ADA, "exercises.ipynb", n): notebook(str(n)) for n in (5, 7, 6)}
+    take(what, tmp_path, files, canvas_list(tmp_path))
     assert lies(what, "ada")["exercises.ipynb"] == notebook("7") and len(lies(what, "ada")) == 3
 
 
@@ -204,15 +198,12 @@ def test_a_second_try_replaces_and_the_first_is_kept(what, tmp_path):
 
 
 def test_a_student_does_not_say_when(what, tmp_path):
-    inner = zipped(
-        tmp_path / "i.zip", {"timestamp.txt": b"1990", "submission_secret.txt": b"x", "a.ipynb": A}
-    ).read_bytes()
-    take(
-        what,
-        tmp_path,
-        {canvas_name(ADA, "i.zip"): inner, canvas_name(BOB, "timestamp.txt"): b"1990"},
-        canvas_list(tmp_path),
-    )
+    own = {"timestamp.txt": b"1990", "submission_secret.txt": b"x", "a.ipynb": A}
+    files = {
+        canvas_name(ADA, "i.zip"): zipped(tmp_path / "i.zip", own).read_bytes(),
+        canvas_name(BOB, "timestamp.txt"): b"1990",
+    }
+    take(what, tmp_path, files, canvas_list(tmp_path))
     assert set(lies(what, "ada")) == {"exercises.ipynb", "student-timestamp.txt", "student-submission_secret.txt"}
     assert set(lies(what, "bob")) == {"student-timestamp.txt"}
 
@@ -238,9 +229,8 @@ def test_what_cannot_be_read_is_not_nothing(what, tmp_path):
     with zipfile.ZipFile(tmp_path / "s.zip", "w") as z:
         z.writestr(link, "/etc/passwd")
     found = collect.collect(what, tmp_path / "s.zip", canvas_list(tmp_path))
-    assert [(r.student, r.state, r.notes[0]) for r in found.rows] == [
-        ("ada", "not taken", "exercises.ipynb is not taken: it is a link")
-    ]
+    (row,) = found.rows
+    assert (row.student, row.state, row.notes[0]) == ("ada", "not taken", "exercises.ipynb is not taken: it is a link")
     assert found.missing == ["bob", "wei"] and not what.students
 
 
@@ -293,10 +283,8 @@ def test_one_that_cannot_be_placed_stops_no_other(what, tmp_path):
     files = {canvas_name(m, "exercises.ipynb"): A for m in (ADA, BOB, long)}
     found = take(what, tmp_path, files, canvas_list(tmp_path, [ADA, BOB, long]))
     assert {r.student: r.state for r in found.rows} == {"ada": "not taken", "bob": "new", long.login: "not taken"}
-    assert (
-        "it cannot be placed: file name too long" in next(r for r in found.rows if r.student == long.login).notes
-        and not found.missing
-    )
+    (notes,) = (r.notes for r in found.rows if r.student == long.login)
+    assert "it cannot be placed: file name too long" in notes and not found.missing
 
 
 def test_one_id_twice_in_a_list(what, tmp_path):
@@ -320,9 +308,8 @@ def test_everybody_is_placed_or_named(platform, what, tmp_path):
         for m in draw.sample(members, 30):
             for k in range(draw.choice((1, 1, 1, 2, 3))):
                 data = notebook(f"{m.number} {k}")
-                name = draw.choice(
-                    ("exercises.ipynb", f"exercises-{k}.ipynb", "1_2_3.ipynb", "a.zip", "作业.ipynb", "a b.html")
-                )
+                names = "exercises.ipynb", f"exercises-{k}.ipynb", "1_2_3.ipynb", "a.zip", "作业.ipynb", "a b.html"
+                name = draw.choice(names)
                 if name == "a.zip":
                     data = zipped(tmp_path / "i.zip", {"hw/x.ipynb": data}).read_bytes()
                 if platform == "Canvas":

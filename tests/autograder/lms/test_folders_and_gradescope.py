@@ -34,22 +34,17 @@ def export(tmp_path, sent, more=""):
     text, files = "---\n", {}
     for number, members, day, name, data in sent:
         text += f"submission_{number}:\n  :submitters:\n"
-        text += "".join(
-            f"  - :name: {m.first} {m.last}\n    :sid: '{m.number}'\n    :email: {m.email}\n" for m in members
-        )
+        person = "  - :name: {0.first} {0.last}\n    :sid: '{0.number}'\n    :email: {0.email}\n"
+        text += "".join(map(person.format, members))
         text += f"  :created_at: 2030-02-{day} 23:30:00.123456000 -08:00\n  :score: 0.0\n  :results: !ruby/object:Odd {{}}\n"
         files[f"assignment_7_export/submission_{number}/{name}"] = data
     return zipped(tmp_path / "s.zip", files | {"assignment_7_export/submission_metadata.yml": (text + more).encode()})
 
 
 def own_list(tmp_path):
-    rows = [
-        ["id", "First Name", "Last Name", "Email", "Role"],
-        *([m.login, m.first, m.last, m.email, "Student"] for m in CLASS),
-    ]
-    (tmp_path / "c.csv").write_text(
-        csv_text([*rows, ["pat", "Pat", "Odd", "pat@example.org", "Instructor"]]), encoding="utf-8"
-    )
+    rows = [["id", "First Name", "Last Name", "Email", "Role"], ["pat", "Pat", "Odd", "pat@example.org", "Instructor"]]
+    rows += [[m.login, m.first, m.last, m.email, "Student"] for m in CLASS]
+    (tmp_path / "c.csv").write_text(csv_text(rows), encoding="utf-8")
     return tmp_path / "c.csv"
 
 

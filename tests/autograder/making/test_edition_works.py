@@ -47,13 +47,15 @@ ORDER = ["ch02_sharding", "ch01_rooflines", "ch03_transformers"]
 GRADED = """\
 import json, sys
 from pathlib import Path
-from autograder import demo, grade
-from autograder.making import in_process_grading as trial
+from autograder import grade, release
+from autograder.making import cells, in_process_grading as trial
 from autograder.places import Tree
 
-what = demo.open_class("ch01_rooflines", Tree(), Path(sys.argv[1]).resolve())
-solved = trial.solved("ch01_rooflines", Tree())
-demo.hand_in(what, {"solved": solved, "untouched": trial.blank(solved)})
+scratch = Path(sys.argv[1]).resolve()
+release.generate(Tree(), scratch, scratch / "notebooks", database=True)
+what, solved = grade.Class("ch01_rooflines", scratch), trial.solved("ch01_rooflines", Tree())
+for student, nb in {"solved": solved, "untouched": trial.blank(solved)}.items():
+    release.write(what.notebook("submitted", student), cells.dumps(nb))
 print(json.dumps({r.student: [r.why, {n: s for n, s in r.scores.items()}] for r in grade.grade(what)}))
 """
 
@@ -94,11 +96,8 @@ def test_it_is_what_was_wished(own):
         assert "(ex-2-26)=" not in page.read_text(encoding="utf-8") or page.stem == edition_tree.GONE
     toc = yaml.safe_load((own / "_toc.yml").read_text(encoding="utf-8"))
     assert [entry["file"] for entry in toc["parts"][0]["chapters"]] == [f"book/{t}" for t in ORDER]
-    assert re.findall(r"^\| (\d) · ", (own / "notebooks/README.md").read_text(encoding="utf-8"), re.M) == [
-        "2",
-        "1",
-        "3",
-    ]
+    start = (own / "notebooks/README.md").read_text(encoding="utf-8")
+    assert re.findall(r"^\| (\d) · ", start, re.M) == ["2", "1", "3"]
     assert 'course_id = "cs448"' in (own / "autograder/nbgrader_config.py").read_text(encoding="utf-8")
 
 

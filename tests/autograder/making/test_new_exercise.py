@@ -4,8 +4,9 @@ import re
 
 import pytest
 
-from autograder.making import bank, in_process_grading, new_exercise
+from autograder.making import bank, in_process_grading
 from autograder.places import SourceError, Tree
+from tools import new_exercise
 
 FILES = (
     "solutions/ch01_sample.md",

@@ -6,8 +6,9 @@ import sys
 
 import pytest
 
-from autograder.making import in_process_grading, new_exercise, one_exercise, try_exercise
+from autograder.making import in_process_grading
 from autograder.places import SourceError, Tree
+from tools import new_exercise, one_exercise, try_exercise
 
 from .test_new_exercise import FILES, next_of
 
@@ -141,7 +142,7 @@ def test_what_a_learner_gets_is_shown(tree, number):
 STUCK = """
 import sys
 from pathlib import Path
-from autograder.making import one_exercise, try_exercise
+from tools import one_exercise, try_exercise
 from autograder.places import Tree
 
 if __name__ == "__main__":

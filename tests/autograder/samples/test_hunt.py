@@ -4,8 +4,8 @@ from functools import cache
 
 import pytest
 
-from autograder.samples import hunt, mutation
 from tests.tiers import repeats
+from tools import hunt, mutation
 
 KNOWN = hunt.known()
 answers = cache(hunt.answers)  # not on import: it makes the notebooks of all chapters
@@ -24,7 +24,7 @@ def test_what_wins_is_known(grade_id, monkeypatch):
 def test_each_answer_was_hunted_and_is_listed_once_and_in_order():
     listed = [line.split(":")[0] for line in hunt.WON.read_text(encoding="utf-8").splitlines() if line[0] not in "#- "]
     assert listed == sorted(set(listed))
-    assert set(listed) == set(answers()), "python -m autograder.samples.hunt --write has to be run for these"
+    assert set(listed) == set(answers()), "python -m tools.hunt --write has to be run for these"
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The skeleton of an exercise, behind the last one of its chapter: `python -m autograder.making.new_exercise 4.27`.
+"""The skeleton of an exercise, behind the last one of its chapter: `python -m tools.new_exercise 4.27`.
 
 It goes into solutions/ and into the samples, wrong and right. What is to be filled in begins with TODO; until then the build stops
 with a sentence for each.
@@ -9,10 +9,9 @@ import re
 import sys
 from pathlib import Path
 
+from autograder.making.exercises import by_exercise
 from autograder.places import SourceError, Tree
 from helpers.check.progress import REPLACED_BY
-
-from .exercises import by_exercise
 
 NUMBER = re.compile(r"([1-9]\d*)\.([1-9]\d*)")
 
@@ -119,9 +118,7 @@ def add(number: str, tree: Tree) -> list[Path]:
 
 
 def main(argv: list[str] | None = None, tree: Tree | None = None) -> int:
-    parser = argparse.ArgumentParser(
-        prog="python -m autograder.making.new_exercise", description=__doc__.split("\n")[0]
-    )
+    parser = argparse.ArgumentParser(prog="python -m tools.new_exercise", description=__doc__.split("\n")[0])
     parser.add_argument("number", help="of the exercise, such as 4.27")
     tree, number = tree or Tree(), parser.parse_args(argv).number
     try:

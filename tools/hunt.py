@@ -1,8 +1,8 @@
 """Which wrong answers win: made by machine from ours, judged by the exercise's own check.
 
-    python -m autograder.samples.hunt ch01-q04          one answer
-    python -m autograder.samples.hunt ch01              a chapter
-    python -m autograder.samples.hunt --write           all of them; what wins is written to won.yaml
+    python -m tools.hunt ch01-q04          one answer
+    python -m tools.hunt ch01              a chapter
+    python -m tools.hunt --write           all of them; what wins is written to won.yaml
 
 Each change of `mutation` is judged under two seeds, and under twenty if both let it pass. What wins under some of them is a
 lottery; what wins under all of them is right as well, or an edge that no case has. `won.yaml` lists what has been looked at and
@@ -31,7 +31,7 @@ from .mutation import Change, changes
 
 WON = SAMPLES / "won.yaml"
 HEAD = (
-    "Changes of our answers that win and were looked at: they are right as well (`python -m autograder.samples.hunt`).",
+    "Changes of our answers that win and were looked at: they are right as well (`python -m tools.hunt`).",
     "An answer without any was hunted too; one that is not here was not. Of those of 2.26, which is judged by its designs alone,",
     "41 choose as good designs as ours on 150 drawn problems; the others lose only where so little memory is left that other right",
     "answers find no design that fits, either.",

@@ -1,4 +1,4 @@
-"""A sample class, made, graded and shown, in a scratch copy: `python -m autograder.demo [ch01_rooflines]`."""
+"""A sample class, made, graded and shown, in a scratch copy: `python -m tools.demo [ch01_rooflines]`."""
 
 import argparse
 import shutil
@@ -11,11 +11,10 @@ import nbformat
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell
 
+from autograder import course, grade, release
+from autograder.making import bank, cells, in_process_grading
 from autograder.making.exercises import meta
-
-from . import course, grade, release
-from .making import bank, cells, in_process_grading
-from .places import NOTEBOOK, ROOT, SourceError, Tree
+from autograder.places import NOTEBOOK, ROOT, SourceError, Tree
 
 TIMEOUT = 20  # seconds a cell: the honest ones need much less
 
@@ -93,7 +92,7 @@ def open_class(topic: str, tree: Tree, scratch: Path) -> grade.Class:
 
 
 def main(argv: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m autograder.demo", description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(prog="python -m tools.demo", description=__doc__.split("\n")[0])
     parser.add_argument("assignment", nargs="?", help="default: the first one")
     options = parser.parse_args(argv)
     sys.stdout.reconfigure(errors="replace")  # names, on a terminal that is not UTF-8

@@ -1,4 +1,4 @@
-"""Judge one exercise alone, and show what a learner gets of it: `python -m autograder.making.try_exercise 4.27`.
+"""Judge one exercise alone, and show what a learner gets of it: `python -m tools.try_exercise 4.27`.
 
 Of its chapter only this exercise is made, with the cells that it needs. Ours earns all of its points, the untouched notebook
 none; each wrong sample loses points and is told its sentence, each right one keeps them, under two seeds.
@@ -21,11 +21,11 @@ from nbformat import NotebookNode
 from tqdm import tqdm
 
 from autograder.engine import checker
+from autograder.making import bank, in_process_grading, mistakes, shown_cases
+from autograder.making.exercises import meta
 from autograder.places import SourceError, Tree
 from helpers.check.raised import Unclear, limited
 
-from . import bank, in_process_grading, mistakes, shown_cases
-from .exercises import meta
 from .one_exercise import Trial, made
 
 SEEDS = [("0", ""), ("spring", "spring-ada")]  # COURSE_SEED and COURSE_VALUES of two classes
@@ -176,9 +176,7 @@ def _on_site(course: dict) -> Iterator[str]:
 
 
 def main(argv: list[str] | None = None, tree: Tree | None = None) -> int:
-    parser = argparse.ArgumentParser(
-        prog="python -m autograder.making.try_exercise", description=__doc__.split("\n")[0]
-    )
+    parser = argparse.ArgumentParser(prog="python -m tools.try_exercise", description=__doc__.split("\n")[0])
     parser.add_argument("number", help="of the exercise, such as 4.27")
     number, tree = parser.parse_args(argv).number, tree or Tree()
     compiled = tree.root / "_build" / "jax"

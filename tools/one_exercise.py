@@ -5,12 +5,12 @@ from dataclasses import dataclass
 
 from nbformat import NotebookNode
 
+from autograder.making import bank, cells
+from autograder.making.exercises import Exercise, by_exercise, complete, exercises, meta, refuse_unfilled
+from autograder.making.in_process_grading import exercise_of
+from autograder.making.links import Links
 from autograder.places import SourceError, Tree
 
-from . import bank, cells
-from .exercises import Exercise, by_exercise, complete, exercises, meta, refuse_unfilled
-from .in_process_grading import exercise_of
-from .links import Links
 from .new_exercise import chapter_of
 
 
