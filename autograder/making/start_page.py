@@ -55,7 +55,7 @@ def start_page(tree: Tree, texts: dict[Path, str], made: dict[str, list[Exercise
         found = made.get(topic, [])
         first = core(found, links)
         do = f"[{len(found)} exercises]({topic}/exercises.ipynb), {_long(found)}" if found else "no exercises"
-        do += f"; the {len(first)} core ones {_long(first)}" if first else ""
+        do += f"; {len(first)} of them core, {_long(first)}" if first else ""
         lines.append(f"| {number} · {shown} | {read} | {do} |{' – |' * 5}")
         lists += _listed(topic, f"{number} · {shown}", below, found, first) if found or below else []
     every = [ex for found in made.values() for ex in found]
