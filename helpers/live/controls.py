@@ -99,15 +99,23 @@ def control_html(key: str, control: Size | Choice) -> str:
 
 
 def head_html(
-    key: str, title: str, hint: str, controls: str, sentence: str, kind: str = "live", scrolls: bool = False
+    key: str,
+    title: str,
+    hint: str,
+    controls: str,
+    sentence: str,
+    kind: str = "live",
+    scrolls: bool = False,
+    above: str = "",
 ) -> str:
     """How a figure begins: the controls, which stay hidden until the script has started, and what it says.
 
     scrolls  whether the sentence has a scroll of its own on a phone, and so has to be reached by keys
+    above    what stands before the controls
     """
     hint = hint and f"<p>{hint}</p>"
     return (
-        f'<figure class="{kind}" id="{key}">'
+        f'<figure class="{kind}" id="{key}">{above}'
         f'<form class="live-controls" aria-label="Settings of the figure: {escape(title)}" hidden>{hint}{controls}</form>'
         f'<p role="status" aria-live="polite"{" tabindex=0" if scrolls else ""}>{escape(sentence)}</p>'
     )

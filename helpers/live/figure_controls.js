@@ -70,9 +70,10 @@
       for (const r of data.results) said[r.name] = r.words.length ? r.words[values[r.name]] ?? "unknown" : text(values[r.name], r.unit);
       data.results.forEach((r, n) => {
         if (cells[n]) cells[n].textContent = filled(said[r.name], said);
+        if (data.layouts && cells[n]) cells[n].closest("tr").hidden = Number.isNaN(values[r.name]);
         if (!bars[n]) return;
         bars[n].style.width = `${(100 * values[r.name]) / values[r.share] || 0}%`;
-        bars[n].closest("tr").hidden = values[r.name] === 0;
+        bars[n].closest("tr").hidden = !values[r.name];
       });
       curves?.(args, find, values, said);
       if (data.alt) box.querySelector("svg title").textContent = filled(data.alt, said);

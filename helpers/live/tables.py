@@ -55,7 +55,7 @@ def _line(r: Result, values: Mapping[str, float], text: str) -> str:
     if r.share:
         width = 100 * value / values[r.share]
         bar = f'<span class="live-bar" data-bar="{r.name}" style="width:{width:.1f}%"></span>'
-    hidden = " hidden" if bar and value == 0 else ""
+    hidden = " hidden" if bar and value == 0 or value != value else ""
     cell = f'<span data-{kind}="{r.name}">{escape(text)}</span>{bar}'
     return f'<tr{hidden}><th scope="row">{escape(r.label)}</th><td>{cell}</td></tr>'
 

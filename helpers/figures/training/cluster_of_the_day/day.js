@@ -2,6 +2,8 @@
 // figure_controls.js calls what this hands out. What was tried on a day stays in this browser; nothing is asked of another host.
 window.liveLayouts = ({ layouts: t, results }, { F, rank, times }, box, { text, whole, fill }) => {
   const KEY = "r2r-day", form = box.querySelector("form"), { day: field } = form.elements, copy = box.querySelector(":scope > .live-play button");
+  // What is kept of a day is of these formulas: a site that has others since begins the day anew.
+  const of = [...`${F}${rank}${times}${JSON.stringify(t)}`].reduce((hash, c) => (hash * 31 + c.charCodeAt(0)) | 0, 0);
   const cells = [...box.querySelectorAll("[data-say]")], run = form.querySelector("button"), tools = window.liveMeshes(t, F, rank);
   const iso = n => new Date((n + t.epoch) * 864e5).toISOString().slice(0, 10), policies = t.kept.map((_, p) => p);
   const number = asked => {
@@ -50,7 +52,7 @@ window.liveLayouts = ({ layouts: t, results }, { F, rank, times }, box, { text, 
     shown = t.start;
     let kept = null;
     try { kept = JSON.parse(localStorage.getItem(KEY)); } catch { /* forbidden, or not ours */ }
-    own = kept?.n === n ? kept : { n, tried: [] };
+    own = kept?.n === n && kept.of === of ? kept : { n, of, tried: [] };
     own.ranked ??= t.known[n];
     if (!own.ranked) rankAll();
   }
@@ -120,6 +122,7 @@ window.liveLayouts = ({ layouts: t, results }, { F, rank, times }, box, { text, 
         t.names.forEach((name, k) => { if (fits || k === 1 || k >= t.times + t.parts) values[name] = row[k]; });
         Object.assign(said, { chip: at.label, n: whole(at.n), tokens: whole(at.tokens), T: whole(at.T), place: at.place[2], hbm: text(at.chip.speeds[2], "B") });
         Object.assign(said, { layout: tools.layout(found, at.place[0]), policy: t.kept[policy], beside: t.say.waiting });
+        said.given = fill(t.say.given, said);
         said.placed = tools.layout({ mesh: sizes(current), microbatches: current.microbatches, zero: 0, v: 1 }, 1);
         if (own.ranked) beside(own.ranked, values.mid, values, said);
         if (fits) said.most = box.querySelector(`[data-result=${tools.longest(row)}]`).closest("tr").firstChild.textContent;

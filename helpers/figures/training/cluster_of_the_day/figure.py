@@ -32,14 +32,16 @@ LABELS = {"cp": "cp, context", "ep": "ep, experts", "pp": "pp, stages"}
 EDGES = tuple(2 ** (n / 4) for n in range(16))  # of bars, by the best; the last bar has all beyond, too
 HIGH, FOOT, WIDE = 112, 144, 100 / len(EDGES)  # pixels of the highest bar and of the axis; a bar's share of the width
 SAYS = {name: page.TEXTS[name] for name in ("layout", "policy", "most")}
+GIVEN = page.WHERE.removesuffix(": ") + ". A device holds {hbm}."
 HINT = "Place the axes, then run a step. Chips that you leave go to dp; ZeRO, v and what is kept for the backward pass are chosen to suit."
 SENTENCES = {
-    "ran": page.WHERE + "{layout}, keeping {policy}, takes {mid}{beside}. Kernels apart, it waits longest for {most}. "
-    "A device holds {memory} of {hbm}.",
+    "given": GIVEN,
+    "ran": "{layout}, keeping {policy}, takes {mid}{beside}. Kernels apart, it waits longest for {most}. "
+    "A device holds {memory}.",
     "beside": ", {times} of the best, and is faster than {share} % of the {fitting} layouts that fit",
     "waiting": "; all layouts are being tried",
-    "full": page.WHERE + "{layout} does not fit: keeping {policy}, a device would hold {memory} of {hbm}.",
-    "moved": page.WHERE + "{placed} is not run yet.",
+    "full": "{layout} does not fit: keeping {policy}, a device would hold {memory} of {hbm}.",
+    "moved": "{placed} is not run yet.",
     "other": "{took} chips do not divide the {n} that there are: take fewer along an axis.",
     "suits": "{axis}={value} does not suit {model}: take {fit}.",
     "batch": "{sequences} sequences do not divide over {shards} shards x {microbatches} microbatches: take fewer.",
@@ -113,6 +115,7 @@ class DayFinder(page.LayoutFinder):
             "line": SENTENCES["noLine"], "share": f"{100 * (len(seconds) - bisect(seconds, mid * NEAR)) // len(seconds)}",
             "times": f"{times(mid, of):.2f}×", "fitting": f"{len(seconds)}", "median": f"{times(seconds[len(seconds) // 2], of):.2f}",
         }  # fmt: skip
+        said["given"] = GIVEN.format(**said)
         said["say"] = SENTENCES["ran"].format(**said, beside=SENTENCES["beside"].format(**said))
         return found, values | {"m_all": max(hbm, values["memory"])}, said
 
@@ -141,8 +144,11 @@ class DayFinder(page.LayoutFinder):
         table = {"Placed": tuple(SAYS)} | {heading: tuple(r.name for r in rows) for heading, rows in page.TABLE.items()}
         button = '<div class="live-play"{}><button>{}</button></div>'
         return (
-            head_html(key, self.title, HINT, controls + button.format("", "Run a step"), said["say"], "live live-many")
-            + f"<noscript><p>{STILL}</p></noscript>" + DRAWING.svg(key, SENTENCES["alt"].format(**said), values, said)
+            head_html(
+                key, self.title, HINT, controls + button.format("", "Run a step"), said["say"], "live live-many",
+                above=f'<noscript><p>{STILL}</p></noscript><p><b data-say="given">{escape(said["given"])}</b></p>',
+            )
+            + DRAWING.svg(key, SENTENCES["alt"].format(**said), values, said)
             + f'<p>To copy: <b data-say="line">{escape(said["line"])}</b></p>{button.format(" hidden", "Copy")}'
             + f'<details><summary>The best layout</summary><p data-say="best">{escape(said["best"])}</p></details>'
             + Rows(table).html("Your step", results, values, said) + f"<figcaption>{escape(RULES)}</figcaption></figure>"

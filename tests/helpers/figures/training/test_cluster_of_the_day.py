@@ -113,6 +113,24 @@ def test_keys_alone_play_it_and_a_reload_keeps_the_tries(page, address):
     )
 
 
+def test_what_is_given_stands_first_a_full_layout_has_no_seconds_and_other_formulas_begin_anew(page, address):
+    given, form = page.locator("[data-say=given]"), page.locator("form")
+    assert (
+        given.bounding_box()["y"] < form.bounding_box()["y"]
+        and "llama-2-13b on 16 v6e (Trillium)" in given.inner_text()
+    )
+    page.evaluate(SET, {"tp": 1})
+    page.get_by_role("button", name="Run a step").click()
+    assert "does not fit" in status(page) and "unknown" not in page.locator("figure").inner_text()
+    assert page.locator("tbody").filter(visible=True).count() == 2
+    page.evaluate(SET, {"tp": 4})
+    page.get_by_role("button", name="Run a step").click()
+    assert line(page).startswith("R2R 1 Jan")
+    page.evaluate("localStorage['r2r-day'] = localStorage['r2r-day'].replace(/\"of\":-?\\d+/, '\"of\":0')")
+    follow(page, address)
+    assert line(page).startswith("none yet")
+
+
 def test_where_no_worker_may_be_the_page_itself_searches(browser, address):
     with browser.new_context() as context:
         page = context.new_page()
