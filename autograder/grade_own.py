@@ -153,7 +153,7 @@ def report(own: Own, tree: Tree) -> tuple[str, list[Standing]]:
     parts = [own.path.relative_to(tree.root).as_posix()]
     if result.scores or result.notes:
         parts.append(table([result], "assignment"))
-    return "\n".join([*([total(stands)] if stands else []), *parts, *(["", *said] if said else [])]), stands
+    return "\n".join([*([total(stands, after="")] if stands else []), *parts, *(["", *said] if said else [])]), stands
 
 
 def main(argv: list[str] | None = None, tree: Tree | None = None) -> int:
@@ -196,7 +196,7 @@ def check(every: list[Own], tree: Tree) -> int:
                 failed.append(str(error))
         stands += standing
     if stands and (len(every) > 1 or not reports):
-        reports.insert(0, total(stands, "In all" if len(every) > 1 else ""))
+        reports.insert(0, total(stands, "In all" if len(every) > 1 else "", after=""))
     print(*reports, sep="\n\n")
     for why in failed:
         print(why, file=sys.stderr)

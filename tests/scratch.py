@@ -25,9 +25,12 @@ def copy(to: Path) -> Path:
     return to
 
 
+WORDS = "--no-browser", "--allow-root", "--expose-app-in-browser", "--ServerApp.port=0", "--IdentityProvider.token=t"
+
+
 @contextmanager
-def jupyterlab(course: Path, own: Path):
-    """The URL (token `t`) of a JupyterLab started on `course` as `make lab` does.
+def jupyterlab(course: Path, own: Path, module: str = "jupyterlab"):
+    """The URL (token `t`) of a JupyterLab started on `course` as `make formgrader` does, or by another module.
 
     own  a folder for settings and workspaces, so that those of the person at this machine play no part
     """
@@ -41,22 +44,7 @@ def jupyterlab(course: Path, own: Path):
     }
     own.mkdir(parents=True, exist_ok=True)
     with open(own / "log", "w") as log:
-        server = subprocess.Popen(
-            [
-                sys.executable,
-                "-m",
-                "jupyterlab",
-                "--no-browser",
-                "--allow-root",
-                "--expose-app-in-browser",
-                "--ServerApp.port=0",
-                "--IdentityProvider.token=t",
-            ],
-            cwd=course,
-            env=env,
-            stdout=log,
-            stderr=log,
-        )
+        server = subprocess.Popen([sys.executable, "-m", module, *WORDS], cwd=course, env=env, stdout=log, stderr=log)
     try:
         yield _address(own / "_RUNTIME_DIR", own / "log")
     finally:

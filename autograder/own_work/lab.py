@@ -29,12 +29,15 @@ def environment() -> dict[str, str]:
 
 
 def address(work: Work) -> str:
-    """What JupyterLab opens: the section or exercise that is next, once anything is done; the start page before and after."""
+    """What JupyterLab opens: the notebook of what is next, once anything is done; the start page before and after.
+
+    The section is no part of it, for the server appends its token as if there were no query: `links-to-sections` asks for it.
+    """
     known = record.read(work.folder / progress.NAME)
     step = known.next() if known.done() else None
-    notebook, _, section = (step.link if step else START).partition("#")
+    notebook = step.link.partition("#")[0] if step else START
     # A workspace of its own: JupyterLab's default one may hold a start page that somebody has opened as source.
-    return f"/lab/workspaces/course/tree/work/{quote(notebook)}" + (f"?section={quote(section)}" if section else "")
+    return f"/lab/workspaces/course/tree/work/{quote(notebook)}"
 
 
 def start(work: Work, *words: str) -> None:

@@ -33,7 +33,7 @@ def fetch(work: Work) -> None:
     changed = git.text("diff", "--name-only", "--relative", before, "HEAD").split("\n")
     if not any(changed):
         return work.said.append("You have the newest course.")
-    work.said.append(f"The course has moved on: {len(changed)} files have changed, and CHANGELOG.md says what.")
+    work.said.append("The course has moved on: CHANGELOG.md says how.")
     if {"requirements.txt", "pyproject.toml"} & {*changed}:
         print("It needs other packages, which pip installs now.", flush=True)
         pip = [sys.executable, "-m", "pip", "install", "--disable-pip-version-check"]

@@ -70,4 +70,4 @@ def nothing(cards: list[dict], known: record.Record, today: int) -> str:
     days = [day for card in cards if (day := review.due(card, known)) is not None and day > today]
     if not days:
         return "Nothing waits for review: what you read and pass comes the next day."
-    return f"{days.count(min(days))} come on {record.iso(min(days))}."
+    return f"Next review: {record.iso(min(days))}, {days.count(min(days))} of them."

@@ -92,7 +92,7 @@ if (globalThis.document) addEventListener("DOMContentLoaded", () => {
       const days = reviewCards.map(card => courseReview.due(card, record)).filter(day => day !== null && day > today);
       const first = Math.min(...days), date = () => new Date(Date.UTC(2026, 0, 1 + first)).toISOString().slice(0, 10);
       box.replaceChildren(add(null, "p", {}, done ? `${known} of ${done} known. ` : "",
-        days.length ? `${days.filter(day => day === first).length} come on ${date()}.` : "Nothing waits: what you read comes the next day."));
+        days.length ? `Next review: ${date()}, ${days.filter(day => day === first).length} of them.` : "Nothing waits: what you read comes the next day."));
       return;
     }
     const card = left[0], { holder, form, details } = asked(card, courseReview.shown(card, today));

@@ -241,6 +241,9 @@ class Answer:
         where = same(got, expected, self.rtol)
         if where is None:
             return None
+        told = self._said(*((), named) if named else (args, kwargs), got, unseen)
+        if got is None and callable(self.answer):
+            return f"it returns nothing: does every way through it end with `return`?{told}"
         if isinstance(got, Mapping) and len({tuple(e) for e, _ in self.given if isinstance(e, Mapping)}) > 1:
             where = where if set(got) >= set(expected) else "an entry is missing"  # which one is part of the answer
         cases = cache(lambda: list(self._cases()) if callable(self.answer) else [])
@@ -249,7 +252,7 @@ class Answer:
         facts = lambda *factor: how_off(cases() or [Case({}, got, expected)], self.rtol, self._call, *factor)  # noqa: E731
         # Three that lead to one value tell less than what the values have in common.
         why = len(causes) > 2 and facts() or either(causes) or facts(self.mistakes.factor) or where
-        return _sentence(why) + self._said(*((), named) if named else (args, kwargs), got, unseen)
+        return _sentence(why) + told
 
     def _cases(self) -> Iterator[Case]:
         """Stated cases with what the answer gives for them; no more than take `PATIENCE` seconds."""

@@ -1,4 +1,4 @@
-"""In a notebook: what the number under a check is, which names a check reads, and which of them stand for an older answer, because the
+"""In a notebook: which names a check reads, and which of them stand for an older answer, because the
 cell that defines them ended badly since, or defines something else now.
 
 The course's names are made anew for each check, whatever a learner's kernel has, and the answers are the learner's:
@@ -51,6 +51,8 @@ def watch() -> None:
         shell._checks_watch = True
         shell.events.register("pre_run_cell", begun)
         shell.events.register("post_run_cell", ended)
+        if before := getattr(shell, "last_execution_result", None):  # an answer that ran before the first check
+            ended(before)
 
 
 def begun(_) -> None:
@@ -125,17 +127,14 @@ def judged(answers: list[str], cell: str) -> None:
 
 
 class Points(float):
-    """The value of a check cell, which nbgrader reads as text; a notebook says what the number is.
+    """The value of a check cell, which nbgrader reads as text.
 
-    >>> Points(3), Points(0.25), Points(3)._repr_html_()
-    (3, 0.25, '<small>3 points: the number that grading reads</small>')
+    >>> Points(3), Points(0.25)
+    (3, 0.25)
     """
 
     def __repr__(self) -> str:
         return f"{self:g}"
-
-    def _repr_html_(self) -> str:
-        return f"<small>{self:g} {'point' if self == 1 else 'points'}: the number that grading reads</small>"
 
 
 @cache

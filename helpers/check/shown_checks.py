@@ -13,6 +13,7 @@ from pathlib import Path
 from . import in_words
 from .answer_checks import run
 from .notebook_cells import Points
+from .progress import attended
 from .raised import NOT_JUDGED
 
 NAME = "checks.json"
@@ -27,15 +28,16 @@ def in_full(cell: Callable) -> Callable:
     return cell
 
 
-def exercise(number: str, part: str = "") -> Points:
-    """The points of an exercise, or of a part of it: the last line of a check cell."""
+def exercise(number: str, part: str = "") -> Points | None:
+    """The points of an exercise, or of a part of it, for grading to read: the last line of a check cell. Who sits here was told."""
     name = function_name(number, part)
     try:
         cell = _whole.pop(name, None) or shown(name, sys._getframe(1).f_globals)
     except (OSError, ValueError, KeyError) as error:
         print(f"{_absent(number, error)} {NOT_JUDGED}", file=sys.stderr)
         return Points(0)
-    return run(cell)
+    points = run(cell)
+    return None if attended() else points
 
 
 def judges(number: str, part: str = "") -> None:

@@ -1,12 +1,10 @@
 """JupyterLab as `course` starts it: without teachers' menus, where one was, with ticks at what is done and a pass that looks like one."""
 
 import json
-import os
-import subprocess
-import sys
 
 import pytest
 
+from helpers.check import record
 from tests import scratch
 from tests.browser.test_jupyterlab import current_path, run, write
 
@@ -23,19 +21,8 @@ def folder(tmp_path_factory):
 def url(folder, chromium_of_this_process):
     """The address of a JupyterLab that `course` started; its token is `t`."""
     chromium_of_this_process.alive()  # or the test is skipped
-    own = folder.parent / "jupyter"
-    own.mkdir()
-    folders = ("_CONFIG_DIR", "_DATA_DIR", "_RUNTIME_DIR", "LAB_SETTINGS_DIR", "LAB_WORKSPACES_DIR")
-    env = {**os.environ, **{f"JUPYTER{f}": str(own / f) for f in folders}, "PYTHONPATH": str(folder)}
-    words = ["--no-browser", "--expose-app-in-browser", "--ServerApp.port=0", "--IdentityProvider.token=t"]
-    with open(own / "log", "w") as log:
-        command = [sys.executable, "-m", "autograder.own_work", *words]
-        server = subprocess.Popen(command, cwd=folder, env=env, stdout=log, stderr=log)
-    try:
-        yield scratch._address(own / "_RUNTIME_DIR", own / "log")
-    finally:
-        server.terminate()
-        server.wait(30)
+    with scratch.jupyterlab(folder, folder.parent / "jupyter", "autograder.own_work") as address:
+        yield address
 
 
 @pytest.fixture
@@ -48,8 +35,22 @@ def page(browser, url):
 
 
 def open_at(page, url, notebook, section):
-    page.goto(f"{url}lab/tree/work/ch01_rooflines/{notebook}?token=t&reset&section={section}")
-    page.locator(f'[data-jupyter-id="{section}"], [id="{section}"]').first.wait_for(state="attached")
+    """By a link, as on the start page."""
+    page.goto(f"{url}lab?token=t&reset")
+    page.wait_for_function("() => window.jupyterapp?.shell.restored")
+    link = {"path": f"work/ch01_rooflines/{notebook}", "id": f"#{section}"}
+    command = "jupyterapp.commands.execute('rendermime:handle-local-link', link)"
+    page.evaluate(f"link => jupyterapp.restored.then(() => {command}).then(() => 0)", link)
+    arrives(page, section)
+
+
+def arrives(page, section):
+    """Waits until a section stands at the top of its notebook."""
+    page.wait_for_function(
+        """section => Math.abs(document.querySelector(`[data-jupyter-id="${section}"], [id="${section}"]`)?.getBoundingClientRect().top
+             - window.jupyterapp?.shell.currentWidget?.content.node.getBoundingClientRect().top) < 60""",
+        arg=section,
+    )
 
 
 def tick(page, anchor):
@@ -78,14 +79,27 @@ def test_the_first_start_is_the_start_page_without_menus_of_teachers(page, url):
 
 def test_a_section_that_was_read_is_kept_and_has_a_tick(page, url, folder):
     open_at(page, url, "reading.ipynb", "sec-intensity")
-    page.wait_for_function(
-        """() => Math.abs(document.querySelector('[data-jupyter-id="sec-intensity"], [id="sec-intensity"]').getBoundingClientRect().top
-             - window.jupyterapp.shell.currentWidget.content.node.getBoundingClientRect().top) < 60"""
-    )
     tick(page, "sec-intensity")
     kept = json.loads((folder / "work/progress.json").read_text())["sections"]
     assert "sec-intensity" in kept and "sec-roofline" not in kept  # which was never seen
     assert "**Go on: [" in (folder / "work/README.md").read_text(encoding="utf-8")
+
+
+def test_course_opens_the_section_that_is_next_and_run_all_leaves_the_reader_there(page, url, folder):
+    record.note_sections(folder / "work/progress.json", ["sec-bounds", "sec-intensity"])
+    page.goto(f"{url}lab/workspaces/course/tree/work/ch01_rooflines/reading.ipynb?token=t")
+    arrives(page, "sec-matmul")
+    page.wait_for_timeout(2000)  # until nothing moves any more
+    page.keyboard.press("Escape")
+    page.evaluate("() => { jupyterapp.commands.execute('notebook:run-all-cells') }")
+    page.wait_for_timeout(3000)
+    arrives(page, "sec-matmul")
+    page.evaluate("jupyterapp.commands.execute('docmanager:open', {path: 'work/README.md'}).then(() => 0)")
+    record.note_sections(folder / "work/progress.json", ["sec-matmul"])
+    record.refresh(folder / "work")
+    page.locator(".lm-TabBar-tab", has_text="reading").click()
+    page.locator(".lm-TabBar-tab", has_text="README").click()
+    page.locator(".jp-MarkdownViewer", has_text="Go on: How fast can a model").wait_for()
 
 
 def test_a_pass_has_a_tick_the_chapter_s_bar_and_a_link_to_what_is_next(page, url):
@@ -102,8 +116,5 @@ def test_a_pass_has_a_tick_the_chapter_s_bar_and_a_link_to_what_is_next(page, ur
     assert "However long the vectors are" in shown.inner_text()
     tick(page, "ex-1-1")
     shown.get_by_role("link", name="Exercise 1.2").click()
-    page.wait_for_function(
-        """() => Math.abs(document.querySelector('[data-jupyter-id="ex-1-2"], [id="ex-1-2"]').getBoundingClientRect().top
-             - window.jupyterapp.shell.currentWidget.content.node.getBoundingClientRect().top) < 60"""
-    )
+    arrives(page, "ex-1-2")
     assert current_path(page) == "work/ch01_rooflines/exercises.ipynb"

@@ -1,4 +1,5 @@
-// Links to sections arrive, tabs say their chapter, nothing is marked as changed that nobody changed, and what is done has a tick.
+// Links to sections arrive, Run All leaves the reader's place, tabs say their chapter, nothing is marked as changed that nobody changed,
+// and what is done has a tick.
 //
 // JupyterLab asks a notebook for a section as soon as its tab is made, when no cell is there yet. So this asks again: until the
 // section stays where it is, since cells above it are drawn later and push it down, or until the reader does something.
@@ -17,10 +18,25 @@
       await new Promise((done) => setTimeout(done, STEP));
       const section = panel.querySelector(`[data-jupyter-id="${id}"], [id="${id}"]`);
       if (!section) continue;
-      const top = section.getBoundingClientRect().top;
-      still = top === last ? still + 1 : 0;
+      const now = section.getBoundingClientRect().top;
+      still = now === last ? still + 1 : 0;
       if (!still) await widget.setFragment(fragment);
       last = section.getBoundingClientRect().top;
+      if (busy) widget.content.activeCellIndex = widget.content.widgets.findIndex((cell) => cell.node.contains(section)); // Shift+Enter is here
+    }
+  };
+
+  // JupyterLab goes to the last cell when it runs all, where nobody has read yet: back to where the last key or click found the reader.
+  const top = ({ node }) => node.getBoundingClientRect().top;
+  const look = (panel) => {
+    const cell = panel.content.widgets?.find(({ node }) => node.getBoundingClientRect().bottom > top(panel.content));
+    return cell && { panel, cell, top: top(cell), active: panel.content.activeCellIndex };
+  };
+  const stay = async ({ panel, cell, top: before, active }) => {
+    panel.content.activeCellIndex = active;
+    for (let step = 0; step < STILL; step++) {
+      (panel.content.node.querySelector(".jp-WindowedPanel-outer") ?? panel.content.node).scrollTop += top(cell) - before;
+      await new Promise((done) => setTimeout(done, STEP));
     }
   };
 
@@ -50,7 +66,7 @@
   // What is done has a tick at its heading. A section is read once its end was seen and it was in the middle of the notebook for a fifth
   // of the time that its words take, as on the site (book/_static/record.js); own_work/record_route.py keeps it.
   const ticks = document.head.appendChild(document.createElement("style"));
-  const place = (name) => `:is([data-jupyter-id="${name}"], [id="${name}"])`;
+  const anchor = (name) => `:is([data-jupyter-id="${name}"], [id="${name}"])`;
   const done = new Set();
   let kept = true; // not where a teacher's JupyterLab has no such address
   const ask = async (app, sections) => {
@@ -62,9 +78,11 @@
     const answer = await fetch(`${baseUrl}course/record`, { headers, ...post }).catch(() => null); // the server was stopped
     kept = answer?.status !== 404;
     if (!answer?.ok) return;
-    for (const name of (await answer.json()).done) done.add(name);
-    const heads = [...done].map((name) => `.jp-RenderedMarkdown:has(${place(CSS.escape(name))}) :is(h1, h2, h3)::after`);
+    const state = await answer.json();
+    for (const name of state.done) done.add(name);
+    const heads = [...done].map((name) => `.jp-RenderedMarkdown:has(${anchor(CSS.escape(name))}) :is(h1, h2, h3)::after`);
     ticks.textContent = heads.length ? `${heads.join(",\n")} { content: " ✓"; color: #1a7f37; }` : "";
+    return state;
   };
 
   const reading = new Map(); // label -> seconds in view, and whether its end was seen
@@ -90,29 +108,34 @@
     if (state.end && state.seconds >= Math.max(5, (words / 125) * 60 / 5)) ask(app, [name]);
   };
 
-  // `course` opens a notebook with ?section=…, which JupyterLab's own addresses do not know.
-  const wanted = new URLSearchParams(location.search).get("section");
-
+  // `course` opens the notebook of what is next; JupyterLab's addresses know no sections.
+  const first = decodeURIComponent(location.pathname);
+  let next; // where that is, "ch01_rooflines/reading.ipynb#sec-bounds"
   const seen = new WeakSet();
-  let opened = !wanted;
-  const meet = (widget) => {
+  const meet = async (widget) => {
     if (!widget.context?.path.endsWith(".ipynb") || seen.has(widget)) return;
     seen.add(widget);
-    if (!opened) lead(widget, `#${wanted}`);
-    opened = true;
     name(widget);
     settle(widget);
+    const [path, section] = ((await next) ?? "").split("#");
+    if (section && widget.context.path === `work/${path}` && first.endsWith(`/tree/work/${path}`)) lead(widget, `#${section}`);
   };
 
   const plugin = {
     id: "links-to-sections:plugin",
     autoStart: true,
     activate: (app) => {
-      ask(app);
+      next = ask(app).then((state) => state?.next?.link);
       setInterval(() => watch(app), 1000);
       setInterval(() => document.hidden || ask(app), 5000); // a check that passes writes it from a kernel
       app.shell.layoutModified.connect(() => [...app.shell.widgets("main")].forEach(meet));
+      let place;
+      for (const kind of ["pointerdown", "keydown"])
+        addEventListener(kind, () => (place = app.shell.currentWidget?.content?.widgets && look(app.shell.currentWidget)), true);
+      // The start page on the disk has moved on since its tab was made.
+      app.shell.currentChanged?.connect((_, { newValue }) => newValue?.context?.path === "work/README.md" && newValue.context.revert());
       app.commands.commandExecuted.connect(async (_, { id, args, result }) => {
+        if (id === "notebook:run-all-cells" && place?.panel === app.shell.currentWidget) stay(place);
         if (id !== "rendermime:handle-local-link" || !args.id || !args.path.endsWith(".ipynb")) return;
         await result;
         const opened = [...app.shell.widgets("main")].find((widget) => widget.context?.path === args.path);
