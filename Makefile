@@ -37,7 +37,7 @@ ASSIGNMENT ?= ch01_rooflines
 # Containers run as root, which JupyterLab refuses unless told.
 ROOT_USER := $(if $(filter 0,$(shell id -u 2>/dev/null)),--allow-root)
 
-.PHONY: lab formgrader rescue test test-all faults book pdf pictures exercise release collect grade alike demo check bench bench-grading bench-estimate bench-serving bench-collectives bench-layouts bench-attention bench-hardware sweep edition env
+.PHONY: lab formgrader test test-all faults book pdf pictures exercise release collect grade alike demo check bench bench-grading bench-estimate bench-serving bench-collectives bench-layouts bench-attention bench-hardware sweep edition env
 
 # A name for `course`, which pip installs into $(VENV)/bin.
 lab: $(READY) $(ADDED)
@@ -46,10 +46,6 @@ lab: $(READY) $(ADDED)
 # JupyterLab with the Formgrader and all else of nbgrader's that learners do not see.
 formgrader: $(READY) $(ADDED)
 	python -m jupyterlab $(ROOT_USER) $(if $(PORT),--port=$(PORT) --ServerApp.port_retries=0)
-
-# Answers that were written into notebooks/ go to work/, and notebooks/ is the course's again; also in a conflict of git.
-rescue: $(READY)
-	@python -m autograder.own_work rescue
 
 # TESTS="helpers tests/helpers" runs these only.
 test: $(READY) $(ADDED)

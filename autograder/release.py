@@ -97,7 +97,7 @@ def refuse_to_overwrite(tree: Tree) -> None:
             shown = ", ".join(done[:3]) + (f" and {len(done) - 3} more" if len(done) > 3 else "")
             raise SourceError(
                 f"{path.relative_to(tree.root)} holds answers ({shown}) that a release would "
-                "overwrite: `make rescue` brings them into work/; or set FORCE=1."
+                "overwrite: `course rescue` brings them into work/; or set FORCE=1."
             )
 
 

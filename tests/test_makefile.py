@@ -17,7 +17,6 @@ RECIPES = {
     "lab PORT=9000": ["-m autograder.own_work --port=9000 --ServerApp.port_retries=0"],
     "formgrader PORT=9000": ["-m jupyterlab --port=9000 --ServerApp.port_retries=0"],
     "check": ["-m autograder.grade_own"],
-    "rescue": ["-m autograder.own_work rescue"],
     "test": ["-m pytest -n 2 --dist loadgroup"],
     "exercise NEW=4.27": ["-m tools.new_exercise 4.27"],
     "exercise TRY=4.$$27": ["-m tools.try_exercise 4.$27"],

@@ -1,6 +1,5 @@
 """The folder work/: where the copies lie, what they were made from, what is kept; files are written whole or not at all."""
 
-import contextlib
 import json
 import os
 import re
@@ -12,7 +11,6 @@ from autograder.places import NOTEBOOK, Tree, is_reading
 
 START = "README.md"
 NEWS = re.compile(r"^> \*\*Brought up to date.*\n(?:>.*\n)*\n", re.M)
-MINUTE = 60  # seconds; no file takes as long to write
 
 
 def is_copied(name: str) -> bool:
@@ -66,15 +64,6 @@ def swap_file(path: Path, data: bytes) -> bytes:
         last.unlink()
 
 
-def sweep(work: Path) -> None:
-    """Remove what updates and checks left that were killed while they wrote; nothing that may still be written."""
-    for folder in ("", "ch*/", ".released/**/", "kept/**/"):
-        for stray in (*work.glob(f"{folder}.*.new"), *work.glob(f"{folder}.*.[jm][sd]*-????????")):
-            with contextlib.suppress(FileNotFoundError):
-                if time.time() - stray.stat().st_mtime > MINUTE:
-                    stray.unlink()
-
-
 @dataclass
 class Work:
     """The folder work/ of a course, and what is to be said of it."""
@@ -126,11 +115,6 @@ class Work:
         """Print what is to be said."""
         print("".join(f"{sentence}\n" for sentence in self.said), end="", flush=True)
         self.said.clear()
-
-    def note_down(self) -> None:
-        """What was said, beside what was kept: JupyterLab's messages push it off the screen."""
-        if self._kept is not None:
-            replace_file(self._kept / "notes.txt", "".join(f"{s}\n" for s in self.said).encode())
 
 
 def current(work: Work, name: str) -> bool:

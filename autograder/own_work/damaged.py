@@ -3,7 +3,6 @@
 import json
 import re
 import uuid
-import warnings
 from contextlib import suppress
 from itertools import pairwise
 
@@ -30,17 +29,7 @@ def parsed(data: bytes) -> NotebookNode | None:
 
 def _read(data: bytes) -> NotebookNode:
     """What a file holds, as a notebook of today's format whose cells are not yet looked at."""
-    import nbformat
-
-    found = json.loads(data.decode("utf-8-sig"))
-    if found["nbformat"] != 4:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            try:
-                found = nbformat.convert(from_dict(found), 4)
-            except Exception as error:  # nbformat's own, of many kinds: it expects a whole notebook
-                raise ValueError("This is no notebook of an older format.") from error
-    nb = from_dict(found)
+    nb = from_dict(json.loads(data.decode("utf-8-sig")))
     nb.metadata, nb.nbformat, nb.nbformat_minor = _own(nb, "metadata", NotebookNode()), 4, 5
     return nb
 

@@ -1,12 +1,9 @@
 """One copy after a change of the course, or one that is not there yet or cannot be read."""
 
-import json
-import os
 from collections.abc import Sequence
 from pathlib import Path
 
 import nbformat
-from jupyter_core.paths import jupyter_runtime_dir
 from nbformat import NotebookNode
 
 from . import by_cell, damaged
@@ -22,10 +19,6 @@ def follow(work: Work, name: str) -> bool:
         return False
     before = _bytes(copy)
     if before is not None:
-        if not work.updated and in_jupyterlab(work.tree.root):
-            print(
-                "JupyterLab is open in this folder: where it says that a file has changed, Revert shows the new text."
-            )
         print(f"Bringing work/{name} up to date with the course …", flush=True)
     bring(work, name, data)
     if before not in (None, copy.read_bytes()):
@@ -104,19 +97,6 @@ def settle(work: Work, name: str, made: bytes, release: bytes | None) -> bytes |
 def dumped(nb: NotebookNode) -> bytes:
     """A notebook as Jupyter writes it."""
     return (nbformat.v4.writes(nb) + "\n").encode("utf-8", "backslashreplace")  # half a character as JSON's escape
-
-
-def in_jupyterlab(root: Path) -> bool:
-    """Whether a JupyterLab of this user runs in a folder."""
-    for file in Path(jupyter_runtime_dir()).glob("jpserver-*.json"):
-        try:
-            server = json.loads(file.read_text())
-            os.kill(server["pid"], 0)
-            if Path(server["root_dir"]).resolve() == root.resolve():
-                return True
-        except (OSError, ValueError, KeyError, TypeError):
-            continue  # left behind by one that was killed, or half written
-    return False
 
 
 def _bytes(path: Path) -> bytes | None:

@@ -1,11 +1,10 @@
 """Before JupyterLab starts: each copy is made, brought up to date if the course has changed, and otherwise left alone."""
 
-from .copies import START, Work, current, page, readable, sweep
+from .copies import START, Work, current, page, readable
 
 
 def update(work: Work) -> None:
     """Every copy as the course has it now, with the learner's work in it. Whatever cannot be done is said."""
-    sweep(work.folder)
     for name in work.names():
         here = readable(work.copy(name))
         if here and current(work, name):
@@ -26,7 +25,6 @@ def update(work: Work) -> None:
     start_page = work.tree.notebooks / START
     if start_page.is_file():
         page(work, start_page.read_bytes())
-    work.note_down()
 
 
 def rescue(work: Work) -> None:

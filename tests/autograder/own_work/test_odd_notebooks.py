@@ -1,4 +1,4 @@
-"""A copy that is no wholly sound notebook, is saved while it is brought up to date, or whose writer was killed: nothing typed is lost."""
+"""A copy that is no wholly sound notebook or is saved while it is brought up to date: nothing typed is lost."""
 
 import json
 import os
@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from autograder.own_work import by_cell
-from autograder.own_work.copies import MINUTE, Work
+from autograder.own_work.copies import Work
 from autograder.own_work.start import update
 from autograder.places import Tree
 from tests.scratch import ROOT
@@ -150,22 +150,3 @@ def test_a_save_at_any_moment_of_an_update_is_in_the_copy_or_kept(tmp_path, last
         seen.add(there)
         assert there or any(b"Saved at last." in data for data in copy.kept()), (begins, lasts)
     assert seen and begins > 5  # it was saved before, while and after the new copy was written
-
-
-def test_what_killed_writers_left_is_removed_and_what_is_being_written_stays(tmp_path):
-    copy = Copy(tmp_path)
-    work = copy.path.parents[1]
-    left = [copy.path.with_name(".exercises.ipynb.4711.new"), work / ".released" / f".{NAME.split('/')[1]}.4711.new"]
-    left += [
-        work / ".progress.json-ab12_cd3",
-        work / ".README.md-ab12cd34",
-        work / "kept/2026-01-01-000000/x/.y.ipynb.1.new",
-    ]
-    new, own = copy.path.with_name(".reading.ipynb.4712.new"), copy.path.with_name(".mine")
-    for path in (*left, new, own):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text("{")
-    for path in (*left, own):
-        os.utime(path, times=(time.time() - 2 * MINUTE,) * 2)
-    update(Work(copy.tree))
-    assert not any(path.exists() for path in left) and new.exists() and own.exists()

@@ -127,11 +127,6 @@ def stash_popped(clone, capsys):
     assert b"<<<<<<<" in clone.path("notebooks").read_bytes()
 
 
-def stash_popped_and_added(clone, capsys):
-    stash_popped(clone, capsys)
-    clone.git("add", "-A")
-
-
 def stash_popped_and_committed(clone, capsys):
     stash_popped(clone, capsys)
     clone.commit(clone.root)
@@ -172,7 +167,7 @@ def merged_cleanly(clone, capsys):
     clone.git("pull", "--quiet", "--no-rebase")
 
 
-STATES = [edited, stash_popped, stash_popped_and_added, stash_popped_and_committed, merged, rebased, autostashed, committed,
+STATES = [edited, stash_popped, stash_popped_and_committed, merged, rebased, autostashed, committed,
           merged_cleanly]  # fmt: skip
 
 

@@ -3,42 +3,14 @@
 import errno
 import json
 import os
-import subprocess
-import sys
 from types import SimpleNamespace
 
 import pytest
 
 from helpers import check
 from helpers.check import progress, record, solutions
+from tests.helpers.check.conftest import PAGE
 from tests.helpers.check.told import answer, double
-from tests.scratch import ROOT
-
-PAGE = """# A course
-
-| chapter | read | do | points | passed | begun | left | next |
-|---|---|---|---|---|---|---|---|
-| 1 · Rooflines \\| roofs | [reading](ch01/reading.ipynb), 1 h | [3 exercises](ch01/exercises.ipynb), 1 h | – | – | – | – | – |
-| **in all** | 1 h | 3 exercises, 1 h | – | – | – | – | – |
-
-| exercise | of | how hard | importance | time | points | state |
-|---|---|---|---|---|---|---|
-| [1.1](ch01/exercises.ipynb#ex-1-1) Lines | core | ★☆☆ | 4/5 | 10 min | 2 | |
-| [1.2](ch01/exercises.ipynb#ex-1-2) Roofs \\| slopes | core | ★★☆ | 5/5 | 20 min | 4 | |
-| [1.3](ch01/exercises.ipynb#ex-1-3) Words | further | ★★☆ | 3/5 | 30 min | 4 | a person grades it |
-"""
-
-
-@pytest.fixture
-def work(tmp_path, monkeypatch):
-    """A course's folder in which somebody sits before work/ch01_rooflines."""
-    (tmp_path / "notebooks").mkdir()
-    (tmp_path / "notebooks/README.md").write_text(PAGE, encoding="utf-8")
-    (tmp_path / "work/ch01_rooflines").mkdir(parents=True)
-    (tmp_path / "work/README.md").write_text(PAGE, encoding="utf-8")
-    monkeypatch.chdir(tmp_path / "work/ch01_rooflines")
-    monkeypatch.setattr(progress, "attended", lambda: True)
-    return tmp_path / "work"
 
 
 def restart(monkeypatch):
@@ -95,7 +67,7 @@ def test_the_check_and_the_start_page_say_where_one_stands(work, capsys):
     today = progress.date.today()
     assert f"| 2 | passed {today} |" in page and f"| 4 | begun {today} |" in page
     assert (
-        page.count("| 2 of 6 | 1 of 2 | 1 | 20\u00a0min | [1.2](ch01/exercises.ipynb#ex-1-2) |") == 2
+        page.count("| 2 of 6 | 1 of 2 | 1 | 20\u00a0min | [1.2](ch01_rooflines/exercises.ipynb#ex-1-2) |") == 2
     )  # the chapter, and in all
     assert record.start_page(page, {}, record.Record()) == progress.with_state(PAGE, {})
     assert (work.parent / "notebooks/README.md").read_text(encoding="utf-8") == PAGE
@@ -108,17 +80,6 @@ def test_an_untouched_answer_leaves_no_trace(work):
 
     check.report("1.1", answer(stub, 1))
     assert not (work / "progress.json").exists()
-
-
-def test_kernels_that_write_at_the_same_time_lose_nothing(work):
-    code = (
-        "import sys\nfrom helpers.check import progress\nprogress.attended = lambda: True\n"
-        "for n in range(30):\n    progress._noted.clear()\n    progress.note(f'{sys.argv[1]}.{n}', 'f', 1, 1, 0)"
-    )
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    kernels = [subprocess.Popen([sys.executable, "-c", code, chapter], env=environment) for chapter in "123"]
-    assert [kernel.wait(60) for kernel in kernels] == [0, 0, 0]
-    assert len(progress.read(work / "progress.json")) == 90
 
 
 BROKEN = (

@@ -12,6 +12,7 @@ import pytest
 from helpers import check, study_time
 from helpers.check import progress, record
 from helpers.check.record import Entry, Record, as_line, of_line
+from tests.helpers.check.conftest import PAGE
 from tests.scratch import ROOT
 from tests.tiers import repeats
 
@@ -47,28 +48,12 @@ def test_a_line_says_all_and_may_come_twice_in_any_order():
         assert merged(a, b, c) == merged(c, b, a, b) == merged(merged(b, c), a)
 
 
-@pytest.mark.parametrize(
-    "line, said",
-    [
-        ("", "no line of the course"),
-        ("hello 3", "no line of the course"),
-        ("r2r1 2 s:sec-bounds=332", "cut short: it says that it has 2 words, and 1 is here"),
-        ("r2r1 1 s:sec-bou", "says nothing: 's:sec-bou'"),
-        ("r2r1 1 r:sec-a.1=3", "says nothing"),
-        ("r2r1 1 s:<b>=3", "says nothing"),
-    ],
-)
-def test_a_line_that_is_none_is_refused(line, said):
-    with pytest.raises(ValueError, match=re.escape(said)):
-        of_line(line)
-
-
 @pytest.mark.skipif(not shutil.which("node"), reason="there is no node here")
 def test_the_browser_reads_writes_and_merges_lines_alike(tmp_path):
     """Each pair of lines is brought to a page, one after the other; a store of its own stands for the browser's."""
     draw = random.Random(7)
     pairs = [[as_line(drawn(draw)), as_line(drawn(draw))] for _ in range(repeats(40, 400))]
-    broken = ["", "hello 3", "r2r1 2 s:sec-bounds=332", "r2r1 1 r:sec-a.1=3", "r2r1 1 s:<b>=3"]
+    broken = ["", "hello 3", "r2r1 2 s:sec-bounds=332", "r2r1 1 s:sec-bou", "r2r1 1 r:sec-a.1=3", "r2r1 1 s:<b>=3"]
     program = """
         const held = {}; globalThis.localStorage = { getItem: k => held[k] ?? null, setItem: (k, v) => { held[k] = v; } };
         const say = f => { try { return f(); } catch (error) { return error.message; } };
@@ -84,6 +69,7 @@ def test_the_browser_reads_writes_and_merges_lines_alike(tmp_path):
     )
     lines, said, *days = json.loads(done.stdout)
     assert lines == [as_line(merged(*map(of_line, pair))) for pair in pairs]
+    assert said[0].startswith("This is no line of the course") and "cut short" in said[2] and "'s:sec-bou'" in said[3]
     for line, told in zip(broken, said, strict=True):
         with pytest.raises(ValueError, match=re.escape(told)):
             of_line(line)
@@ -117,32 +103,6 @@ def test_processes_that_write_at_once_lose_nothing(tmp_path):
     kept = json.loads(path.read_text())
     assert {*kept["sections"]} == {*LABELS} and {*kept["questions"]} == {*QUESTIONS[:30]}
     assert {*kept["exercises"]} == {*NUMBERS}
-
-
-PAGE = """# A course
-
-Read a chapter.
-
-* Chapter 1: [Two times](ch01_rooflines/reading.ipynb#sec-bounds), [Exercise 1.1](ch01_rooflines/exercises.ipynb#ex-1-1)
-
-| exercise | of | how hard | importance | time | points | state |
-|---|---|---|---|---|---|---|
-| [1.1](ch01_rooflines/exercises.ipynb#ex-1-1) Lines | core | ★☆☆ | 4/5 | 10 min | 2 | |
-| [1.2](ch01_rooflines/exercises.ipynb#ex-1-2) Roofs | core | ★☆☆ | 4/5 | 10 min | 2 | |
-"""
-
-
-@pytest.fixture
-def work(tmp_path, monkeypatch):
-    """A course's folder in which somebody sits before work/ch01_rooflines."""
-    for folder in ("notebooks", "work"):
-        (tmp_path / folder).mkdir()
-        (tmp_path / folder / "README.md").write_text(PAGE, encoding="utf-8")
-    (tmp_path / "work/ch01_rooflines").mkdir()
-    monkeypatch.chdir(tmp_path / "work/ch01_rooflines")
-    monkeypatch.setattr(progress, "attended", lambda: True)
-    monkeypatch.setattr(progress, "_noted", {})
-    return tmp_path / "work"
 
 
 def test_a_guess_in_a_notebook_is_kept_and_a_right_one_stays_right(work, capsys):
