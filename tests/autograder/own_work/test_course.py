@@ -106,7 +106,7 @@ def test_jupyterlab_opens_the_start_page_first_and_then_where_one_goes_on(tree, 
     monkeypatch.chdir(tree.root)
     assert command.main(["--port=9000"], tree) == 0
     [(python, words, environment)] = called
-    assert words[:3] == [python, "-m", "jupyterlab"] and "--port=9000" in words and any("section=" in w for w in words)
+    assert words[:3] == [python, "-m", "jupyterlab"] and {"--port=9000"} < {*words} and "reading.ipynb" in words[3]
     first, *_ = environment["JUPYTER_CONFIG_PATH"].split(os.pathsep)
     assert json.loads((Path(first) / "labconfig/page_config.json").read_text())["disabledExtensions"]
 
@@ -147,6 +147,7 @@ def test_the_doctor_names_what_ails(tree, capsys, monkeypatch):
     assert command.main(["doctor"], tree) == 1
     ill = [line for line in capsys.readouterr().out.splitlines() if line.startswith("✗")]
     assert len(ill) == 2 and "reading.ipynb" in ill[0] and "progress.json" in ill[1]
+    monkeypatch.undo()
     (tree.root / "requirements.txt").write_text("pytest==0.1\nnumpy\nno-such-thing==1 ; python_version < '3'\n")
     fine, words = doctor.packages(Work(tree))
     assert not fine and "pytest" in words and "numpy" not in words and "no-such" not in words
