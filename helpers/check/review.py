@@ -22,10 +22,8 @@ A_DAY, QUESTION, EXERCISE = 300, 25, 100
 """Seconds of review in a day, and what a card takes of them; what does not fit in waits for tomorrow."""
 
 SLOT = "\x01"
-ROUNDS, NEAR = (
-    10_000,
-    1e-3,
-)  # of PBKDF2, and how far a number may be off: as autograder.making.tried_numbers and checks have them
+ROUNDS = 10_000  # of PBKDF2, as autograder.making.tried_numbers has them
+NEAR = 1e-3  # how far a number may be off, as there and in checks
 
 
 def deck(notebooks: Path) -> list[dict]:
