@@ -273,8 +273,6 @@ def over_tiers(kind: str, V, members: Sequence, copies=1.0, reached=None) -> tup
     AllToAll each chip's share of all shards goes over its links, and along rails one copy to each other domain that has an expert.
     A Permute goes over the highest tier between two neighbours: of the domains of a group one is at the border to the next group.
 
-    copies, reached  as in `tier_moves`
-
     >>> over_tiers("AllGather", 1024.0, (8, 4, 2)), over_tiers("AllReduce", 1024.0, (8, 4))
     ((896.0, 96.0, 16.0), (1792.0, 192.0))
     """
@@ -386,8 +384,9 @@ def collective_seconds(kind: str, V, group: Group, rates: Rates, copies=1.0, rea
     if _is_there(rates.launch):
         waits = waits + rates.launch * (where(group.domains > 1, rates.stages, 1) if rates.stages != 1 else 1)
     seconds = maximum(moves, waits) if rates.hops_hide else moves + waits
-    if _is_there(rates.piece):  # the best number of pieces; or NCCL's LL, with a flag beside every four bytes
-        seconds = seconds + minimum(2 * sqrt(inside.hops * rates.piece * moves), moves)
+    if _is_there(rates.piece):  # the best number of pieces; below 1 MiB NCCL's LL, a flag beside every four bytes
+        pieces = 2 * sqrt(inside.hops * rates.piece * moves)
+        seconds = seconds + where(V < 2**20, minimum(pieces, moves), pieces)
     fills = _is_there(rates.block) or _is_there(rates.network_round)
     if fills:  # a pipeline: the switch's in rounds of a block, a tree's level by level
         fill = group.inside * rates.block / rates.link + across.hops * rates.network_round
