@@ -129,12 +129,13 @@ def test_a_checkpoint_says_its_own_types(capsys, tmp_path):
         "num_experts_per_tok": 4, "vocab_size": 201088, "tie_word_embeddings": False,
     }  # fmt: skip
     narrow = {"quant_method": "mxfp4", "modules_to_not_convert": ["model.layers.*.self_attn"]}
-    file, words = tmp_path / "config.json", "--chips H100 --in 1000 --out 100".split()
+    file, words = tmp_path / "config.json", "--chips H100 --in 1000 --out 100 --users 8 --layout tp=1".split()
     file.write_text(json.dumps(sizes | {"quantization_config": narrow}))
-    text = said(capsys, "serve", "--config", str(file), *words, "--layout", "tp=1")
+    text = said(capsys, "serve", "--config", str(file), *words)
     assert "weights in mxfp4, attention of mixtures in bf16 as the checkpoint says, engine" in text
     assert text.splitlines()[2].startswith("one chip: 1 chip, ")
-    assert "weights in bf16, engine" in said(capsys, "serve", "--config", str(file), *words, "--weights", "bf16")
+    wide = [*words[:-1], "tp=4", "--weights", "bf16"]
+    assert "weights in bf16, engine" in said(capsys, "serve", "--config", str(file), *wide)
     file.write_text(json.dumps(sizes))
     words[1] = "1xH100"
     assert "weights in int4, mxfp4 or nvfp4 would do" in refused(capsys, "serve", "--config", str(file), *words)

@@ -14,6 +14,7 @@ from helpers.costs.training.layout import AXES, Layout
 from helpers.costs.training.training_step import step
 from helpers.costs.transformers.public_models import model
 from tests.helpers.costs.tables import refused, walks
+from tests.tiers import repeats
 
 HOST, RACK, CUBE = (Slice(chip(n), s) for n, s in (("H100", (8,)), ("GB200", (64,)), ("v5p", (4, 4, 4))))
 LLAMA, MOE = model("llama-3-8b"), model("mixtral-8x7b")
@@ -72,7 +73,7 @@ def test_a_gather_by_every_message(n):
 def test_the_seconds_of_all_tiers_are_those_of_the_floor(group):
     """Without hops and oversubscription the tiers divide what `layout.wires` adds up; an AllToAll over tp and ep has one place."""
     c = Cluster(HOST, 64, 0 if group == 64 else group)
-    for seed in range(60):
+    for seed in range(repeats(20, 60)):
         experts = seed % 2 == 1
         layout = laid(seed, experts)
         if experts and layout.tp > 1 and layout.ep > 1:
