@@ -18,7 +18,7 @@ from helpers.costs.experts.exchange import (
     limited_choice,
     others_reached,
 )
-from helpers.costs.racks.cluster import Cluster, hosts, racks, slices
+from helpers.costs.racks.cluster import Cluster, hosts, slices
 from helpers.costs.racks.tiered_collectives import domains_reached
 from helpers.costs.rooflines.chips import chip
 from helpers.costs.rooflines.hardware import Slice
@@ -29,22 +29,10 @@ ROWS = json.loads((ROOT / "book/data/expert_layers.json").read_text(encoding="ut
 V3 = 3.954  # hosts that DeepSeek-V3's rule meets, of eight with independent scores
 RACK = Cluster(Slice(chip("GB200"), (64,)), 1)
 DOMAIN = {  # least F: (machine, dtype, dispatch, reached)
-    "H100 host, bf16": ((hosts("H100", 1), "bf16", 2, None), 1282),
     "H100 host, fp8 there, bf16 arithmetic": ((hosts("H100", 1), "bf16", 1, None), 962),
-    "H100 host, fp8": ((hosts("H100", 1), "fp8", 1, None), 1924),
-    "B200 host, fp8": ((hosts("B200", 1), "fp8", 1, None), 2188),
-    "GB200 rack of 72, fp8": ((racks("GB200", 1), "fp8", 1, None), 2739),
-    "64 of a GB200 rack, bf16": ((RACK, "bf16", 2, None), 1823),
     "64 of a GB200 rack, fp8": ((RACK, "fp8", 1, None), 2734),
-    "8 hosts, a copy for each expert": ((hosts("H100", 8), "bf16", 2, None), 11538),
-    "8 hosts, a copy for each host": ((hosts("H100", 8), "bf16", 2, domains_reached(8, 8, 256)), 7636),
-    "8 hosts, V3's limit": ((hosts("H100", 8), "bf16", 2, V3), 5703),
-    "8 hosts, fp8, a copy for each expert": ((hosts("H100", 8), "fp8", 1, None), 17316),
-    "8 hosts, fp8, a copy for each host": ((hosts("H100", 8), "fp8", 1, domains_reached(8, 8, 256)), 11460),
     "8 hosts, fp8, V3's limit": ((hosts("H100", 8), "fp8", 1, V3), 8559),
-    "v5p 4x4x4, fp8 there": ((slices("v5p", (4, 4, 4)), "bf16", 1, None), 1275),
     "v5p 4x4x8, fp8 there": ((slices("v5p", (4, 4, 8)), "bf16", 1, None), 2550),
-    "v7 4x4x4, fp8 there": ((slices("v7", (4, 4, 4)), "bf16", 1, None), 5767),
 }
 
 
@@ -52,11 +40,6 @@ DOMAIN = {  # least F: (machine, dtype, dispatch, reached)
 def test_least_width(asked, expected):
     machine, dtype, dispatch, reached = asked
     assert least_width(machine, 8, dtype, dispatch, 2, reached) == pytest.approx(expected, rel=1e-3)
-
-
-def test_least_width_of_h800_as_measured():
-    """Links of 160 GB/s of the 200 that it has: 5,411."""
-    assert least_width(hosts("H800", 1), 8, "fp8", 1, 2, share=0.8) == pytest.approx(5411, abs=1)
 
 
 @walks([(8, 4), (2, 1), (64, 8)])
@@ -118,14 +101,6 @@ def test_bytes_and_seconds_by_tier():
     assert x.links == pytest.approx(4096 * 7 * (copy_bytes(7168) + copy_bytes(7168, "bf16")) / 1.6e11)
 
 
-@walks([(4, 128, 8), (8, 128, 8), (16, 256, 8), (8, 16, 2)])
-def test_others_reached_by_drawing(n, E, k):
-    rng = np.random.default_rng(1)
-    experts = rng.random((20_000, E)).argpartition(k, axis=1)[:, :k] // (E // n)
-    drawn = np.mean([len(set(row) - {0}) for row in experts])
-    assert others_reached(k, n, E) == pytest.approx(drawn, rel=0.01) and others_reached(k, n, E) <= n - 1
-
-
 def test_others_reached_by_listing():
     for E, k, n in ((8, 2, 4), (6, 3, 3), (8, 1, 8)):
         listed = [len({e // (E // n) for e in chosen} - {0}) for chosen in combinations(range(E), k)]
@@ -162,7 +137,7 @@ def test_node_limit_meets_nearly_all_of_its_groups():
     """Four kinds of independent scores, drawn here: 3.95 to 3.97; four groups drawn at random would be met 3.63 times."""
     rng, size = np.random.default_rng(3), 32
     for draw in (rng.random, rng.standard_normal, rng.standard_exponential, lambda n: rng.standard_normal(n) ** 3):
-        drawn = np.mean([len({e // size for e in limited(draw(256), 8, 8, 4)}) for _ in range(2000)])
+        drawn = np.mean([len({e // size for e in limited(draw(256), 8, 8, 4)}) for _ in range(500)])
         assert drawn == pytest.approx(groups_met(256, 8, 8, 4), abs=0.03)
     assert groups_met(256, 8, 8, 8) == pytest.approx(domains_reached(8, 8, 256), abs=0.09)
     assert round(domains_reached(8, 8, 256, 4), 2) == 3.63 and round(domains_reached(16, 16, 896), 1) == 10.4

@@ -1,6 +1,5 @@
 """Experts met and a decode step's layer: enumerated, drawn, and held against published rates of kernels."""
 
-import json
 from itertools import combinations, product
 
 import numpy as np
@@ -16,13 +15,10 @@ from helpers.costs.experts.experts_met import (
     ragged_intensity,
     row_bytes,
     shared_seconds,
-    tokens_to_meet,
 )
 from helpers.costs.inference.serving_operations import met
 from tests.helpers.costs.tables import refused, walks
-from tests.scratch import ROOT
 
-ROWS = json.loads((ROOT / "book/data/expert_layers.json").read_text(encoding="utf-8"))["rows"]
 H800 = dict(C=1.979e15, W_hbm=3.35e12, W=5e10, n=144)
 GB200 = dict(C=5e15, W_hbm=8e12, W=9e11, n=64)
 
@@ -57,20 +53,6 @@ def test_chances_add_up_to_k_and_keep_their_proportions(weights, k):
     assert all(p * below[0][1] == pytest.approx(below[0][0] * w) for p, w in below)
 
 
-def test_tokens_that_meet_half_and_nearly_all():
-    """Kimi-K3's 16 of 896; InferenceX #1061 counts 111 of 128 experts at 64 tokens of gpt-oss-120b, 4 each."""
-    B = tokens_to_meet(0.5, 896, 16)
-    assert met(896, 16, B) == pytest.approx(448) and 38 < B < 39
-    assert met(896, 16, 256) / 896 == pytest.approx(0.99, abs=0.002) and round(met(128, 4, 64)) == 111
-
-
-def test_decode_layers_of_deepseek_v3():
-    x, y = expert_seconds(88, 2, 7168, 2048, 8, **H800), expert_seconds(88, 4, 7168, 2048, 8, **GB200)
-    assert [round(s * 1e6, 1) for s in (x.weights, x.arithmetic, x.exchange)] == [26.3, 31.3, 300.7]
-    assert [round(s * 1e6, 1) for s in (y.weights, y.arithmetic, y.exchange)] == [22.0, 12.4, 16.6]
-    assert x.longest == x.exchange and y.longest == y.weights
-
-
 @walks([(2, H800), (4, GB200), (9, dict(C=4.5e15, W_hbm=8e12, W=9e11, n=8))])
 def test_crossings_are_where_two_times_are_equal(experts, machine):
     x = crossings(experts, 2048, 8, **machine)
@@ -97,19 +79,6 @@ def test_ragged_products_of_few_rows():
 def test_padding_by_drawing(rows, tile):
     n = np.random.default_rng(4).poisson(rows, 200_000)
     assert padding(rows, tile) == pytest.approx(tile * np.ceil(n / tile).mean() / rows, rel=0.01)
-
-
-def test_tensor_inside_an_expert_reads_less_and_does_not_reach_it():
-    """vLLM #13932: 128 tokens, all of V3's experts on one H100, F divided by etp: bytes at the published rate over the time it took."""
-    us = {
-        r["etp"]: r["us"]
-        for r in ROWS
-        if r["source"] == "vllm_13932" and r["tokens"] == 128 and "DeepGEMM" in r["kernel"]
-    }
-    least = {etp: met(256, 8, 128) * 3 * 7168 * 2048 / etp / 3.35e12 * 1e6 for etp in us}
-    assert [round(least[etp], -1) for etp in (1, 8)] == [3310, 410] and round(least[1] / us[1], 2) == 0.52
-    shares = [least[etp] / us[etp] for etp in sorted(us)]
-    assert shares == sorted(shares, reverse=True) and us[1] / us[8] == pytest.approx(3.3, abs=0.05)
 
 
 def test_shared_experts_hide_some_of_the_exchange():

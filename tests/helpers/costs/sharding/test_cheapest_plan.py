@@ -168,14 +168,6 @@ def test_nothing_takes_less_time(name):
         assert best == min(order(p.time(v)) for p in plans(a, b, c, sizes, mesh))  # and it is in the list
 
 
-@pytest.mark.slow("searches every sharding over three axes")
-@walks(FULL)
-def test_nothing_takes_less_time_over_three_axes(name):
-    for a, b, c, sizes, mesh, v in cases(name, repeats(1, 8)):
-        best = order(cheapest(a, b, c, sizes, mesh, v).time(v))
-        assert same(best, least_time(a, b, c, sizes, mesh, v)), (str(a), str(b), str(c), sizes, v.name)
-
-
 def order_of(times):
     return tuple(float(f"{t:.9g}") for t in times)
 

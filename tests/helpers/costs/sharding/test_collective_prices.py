@@ -21,8 +21,6 @@ from helpers.costs.sharding.collectives import all_gather
 from helpers.costs.sharding.sharded_array import Axis
 from tests.helpers.costs.tables import refused, walks
 
-TABLES = PUBLISHED, IN_STEP, IN_STEP_TENSOR, IN_ENGINE
-
 
 @walks([4, 8, 16])
 def test_a_ring_of_neighbours_costs_what_chapter_2_says(n):
@@ -68,16 +66,6 @@ def test_small_arrays_are_latency_and_launches():
     assert IN_ENGINE.network == REACHED.network
     tokens = IN_ENGINE_TOKENS.launch + IN_ENGINE_TOKENS.network_hop
     assert tokens == pytest.approx(REACHED.deepep, rel=0.01)
-
-
-@walks(["H100", "A100", "GB200", "MI300X", "v5e", "v5p"])
-def test_no_table_is_faster_than_published_rates_inside_a_domain(name):
-    on = chip(name)
-    for kind in ("AllReduce", "AllGather", "ReduceScatter", "AllToAll", "Permute"):
-        for n in (2, 4, 8):
-            for V in (1e3, 1e6, 1e9):
-                floor, *others = (collective_seconds(kind, V, adjacent(on, n), table.on(on)) for table in TABLES)
-                assert all(floor <= price * (1 + 1e-9) for price in others if V > 1e8), (kind, n, V)
 
 
 def test_errors_say_what_would_be_right():

@@ -74,27 +74,6 @@ def test_a_collective_matmul_multiplies_every_block_once_and_never_waits(axis, w
     assert max(chunks) <= 2  # never all of the gathered matrix
 
 
-@walks(AXES)
-def test_summands_are_counted_once(axis, ways):
-    """All blocks together hold every device's partial sum of every block in every frame: none is lost, none doubled."""
-    n = axis.n
-    for frame in collective_steps.reduce_scatter(axis, ways).frames:
-        for b in range(n):
-            parts = [p for h in frame.held for block, p in h.items() if block == b]
-            assert sorted(d for p in parts for d in p) == list(range(n))
-
-
-@walks(range(2, 10))
-def test_along_a_line_sums_meet_in_the_middle_and_no_partial_sum_is_counted_twice(n):
-    """What stands in a block is what lies on one side of the device, or everything; each device's copies add up to no more."""
-    every = frozenset(range(n))
-    for frame in collective_steps.all_reduce(Axis(n, wraps=False)).frames:
-        for s in frame.sends:
-            behind = range(s.src + 1) if s.way > 0 else range(s.src, n)
-            assert s.parts in (frozenset(behind), every)
-            assert not s.parts & frame.held[s.dst].get(s.block, frozenset()) or s.parts == every
-
-
 @walks(COST)
 def test_what_makes_no_film_is_refused(kind):
     film = getattr(collective_steps, kind)

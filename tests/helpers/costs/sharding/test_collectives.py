@@ -96,39 +96,6 @@ def test_all_to_all_on_a_torus(axes):
         assert collectives.all_to_all(1.0, axes).bytes == max(a.n for a in axes) / (8 * n)  # V·max/(4·N·2W)
 
 
-def test_several_axes_lie_between_what_a_chip_must_receive_and_one_axis_after_the_other():
-    for axes in [(Axis(4), Axis(4)), (Axis(4), Axis(8), Axis(2)), (Axis(4, False), Axis(4)), (Axis(5), Axis(3))]:
-        n = np.prod([a.n for a in axes])
-        ports = sum((a.n > 1) + (a.n > 2 if a.wraps else 0) for a in axes)  # of the end of a line: one
-        both = collectives.all_gather(1.0, axes)
-        in_turn, whole = 0.0, 1.0
-        for a in axes:
-            in_turn, whole = in_turn + collectives.all_gather(whole, a).bytes, whole / a.n
-        assert (n - 1) / n / ports <= both.bytes + 1e-12 and both.bytes <= in_turn
-        assert both.hops == sum(a.steps for a in axes)
-
-
-def test_the_bandwidth_curve_rises_to_the_links_and_no_further():
-    W, axis = 4.5e10, Axis(16)
-    V = np.geomspace(1e2, 1e10, 60)
-    reached = collectives.bandwidth(V, axis, W)
-    assert (np.diff(reached) >= -1e-3).all() and reached[-1] == pytest.approx(2 * W)
-    small = V < collectives.crossover(axis, W)
-    assert np.allclose(reached[small], V[small] / (8 * collectives.HOP)) and (reached[small] < 2 * W).all()
-
-
-@walks([1, 2, 5])
-def test_the_second_tier_carries_one_slice_th(pods):
-    """An AllReduce over pods x n chips by ReduceScatter, ring of counterparts, AllGather: bytes by hand."""
-    V, n = 1200.0, 4
-    ici = collectives.all_gather(V, Axis(n))
-    shard = V / n
-    sent = [shard / pods] * (2 * (pods - 1))  # what a chip sends round the ring of its counterparts
-    moves = collectives.over_dcn("AllReduce", V, Axis(n), pods)
-    assert moves[0] == moves[2] == ici and moves[1].bytes == pytest.approx(sum(sent))
-    assert collectives.over_dcn("AllGather", V, Axis(n), pods)[0].bytes == pytest.approx(sum(sent) / 2)
-
-
 def test_collectives_as_programs_send_them():
     mesh = Mesh({"X": 4, "Y": 2})
     gather = Collective("AllGather", ("X",), (8, 16), (32, 16), "bf16", times=3)

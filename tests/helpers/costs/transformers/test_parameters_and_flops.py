@@ -21,7 +21,6 @@ from helpers.costs.transformers.public_models import MODELS, model
 from helpers.costs.transformers.shares_and_thresholds import (
     attention_intensity,
     attention_ratio,
-    attention_threshold,
     crossover,
     six_nd,
     six_nd_ratio,
@@ -149,14 +148,6 @@ def test_intensity_from_flops_and_bytes(T, S, G, K):
     B, H = 2, 16
     moved = 2 * (2 * B * T * K * G * H + 2 * B * S * K * H)  # queries, results, keys, values, in bf16
     assert attention_intensity(T, S, G) == pytest.approx(4 * B * T * S * K * G * H / moved)
-
-
-def test_when_attention_is_compute_bound():
-    for G in (1, 2, 8):
-        T = attention_threshold(240, G)
-        assert attention_intensity(T, T, G) == pytest.approx(240)
-        assert attention_intensity(1, 1e9, G) == pytest.approx(G, rel=1e-6)
-    assert attention_threshold(240, 1) == 480 and attention_threshold(240, 8) == 270
 
 
 @walks(EVERY)

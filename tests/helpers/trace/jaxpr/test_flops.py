@@ -211,6 +211,3 @@ def test_the_walk_knows_where_it_is():
     f = jax.shard_map(body, mesh=mesh, in_specs=jax.P(), out_specs=jax.P(), check_vma=False)
     (psum,) = [v for v in trace.walk(jax.make_jaxpr(f)(arr(8))) if v.name.startswith("psum")]
     assert psum.path == ("shard_map", "scan x3") and psum.times == 12 and psum.axes == {"X": 4}
-
-
-# ---- whole programs
