@@ -62,6 +62,7 @@ def save_time() -> None:
 
     gc.set_threshold(50_000, 20, 100)
     jax.config.update("jax_disable_most_optimizations", True)  # arrays are small: compiling them well takes longest
+    jax.config.update("jax_traceback_in_locations_limit", 0)  # nobody reads in a program where its lines stood
 
 
 class Session:

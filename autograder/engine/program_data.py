@@ -168,7 +168,7 @@ def _constant(attribute) -> np.ndarray | None:
         if attribute.is_splat:
             if np.prod(shape, dtype=object) > LARGEST:
                 return None
-            return np.broadcast_to(np.asarray(_number(attribute.get_splat_value()), dtype), shape)
+            return np.broadcast_to(np.asarray(_number(attribute.get_splat_value(), dtype), dtype), shape)
         try:
             return np.array(attribute).astype(dtype).reshape(shape)  # given as numbers, so no larger than the program
         except (TypeError, ValueError, RuntimeError):
@@ -177,8 +177,9 @@ def _constant(attribute) -> np.ndarray | None:
         return None
 
 
-def _number(attribute):
-    for kind in (ir.FloatAttr, ir.BoolAttr, ir.IntegerAttr):
+def _number(attribute, dtype):
+    likely = {"b": ir.BoolAttr, "i": ir.IntegerAttr, "u": ir.IntegerAttr}.get(dtype.kind, ir.FloatAttr)
+    for kind in (likely, ir.FloatAttr, ir.BoolAttr, ir.IntegerAttr):  # another one raises, which takes long
         try:
             return kind(attribute).value
         except (TypeError, ValueError):

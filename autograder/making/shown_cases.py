@@ -115,7 +115,7 @@ def recorded(source: str, scope: dict, seed: str) -> list[Recorder]:
         Program=program,
         hidden=hidden,
         inputs=inputs,
-        with_edges=lambda *given: inputs(0, *given),
+        with_edges=lambda name, draws, right=None: ((d, right(**d)) if right else d for d in inputs(0, name, draws)),
         in_full=lambda cell: cell(),
     )
     with suppress(Exception):  # a check may need more than these; then what it has stated so far counts

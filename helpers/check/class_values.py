@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Iterator
 from functools import cache
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
 
+import jax
 import numpy as np
 
 kept: dict | None = None
@@ -18,8 +19,8 @@ learners: Collection[str] = ()
 """Names that the check at hand reads and that a learner has given."""
 
 PLAIN = bool, int, float, complex, str, bytes, type(None), type(...), CodeType
-NAMED = type, ModuleType, BuiltinFunctionType, np.ufunc
-"""What a module made once, and nobody changes; what a check itself makes of these is another one each time."""
+NAMED = type, ModuleType, BuiltinFunctionType, np.ufunc, jax.Device, jax.sharding.Mesh
+"""What a module made once, and nobody changes; what a check itself makes of these is another one each time, but for JAX's."""
 
 
 CACHED = type(cache(abs))  # what `functools.cache` makes of a function

@@ -55,8 +55,12 @@ def drawn(
     return cases + [(expected, compare.copied(named)) for expected, named in at_edges]
 
 
-def with_edges(name: str, draws: dict[str, Draw]) -> Iterator[dict]:
-    """Settings of the draws for a check that makes cases of them itself: the submission's own, and the edges."""
-    yield from inputs(OWN, name, draws)
-    for drawn in once((name, "with_edges"), identity(draws), lambda: [*edges(name, draws)]):
+def with_edges(name: str, draws: dict[str, Draw], right: Callable | None = None) -> Iterator[dict | tuple]:
+    """Settings of the draws for a check that makes cases of them itself: the submission's own, and the edges.
+
+    right  a function of a setting; then each comes with what that gives, which a class's edges share
+    """
+    case = (lambda named: (named, right(**compare.copied(named)))) if right else lambda named: named
+    yield from map(case, inputs(OWN, name, draws))
+    for drawn in once((name, "with_edges"), identity(draws, right), lambda: [*map(case, edges(name, draws))]):
         yield compare.copied(drawn)

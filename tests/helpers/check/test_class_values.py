@@ -2,6 +2,7 @@
 
 import functools
 
+import jax
 import numpy as np
 import pytest
 
@@ -53,6 +54,15 @@ def test_the_edges_are_asked_once_for_a_class(of_class, capsys):
     assert not set(first[:6]) & set(second)
 
 
+def test_what_a_check_works_out_at_edges_itself_is_worked_out_once_for_a_class(of_class):
+    for student, most in (("ada", 99), ("bob", 6)):
+        of_class(student)
+        Asked.cases = asked = []
+        for drawn, expected in check.with_edges("place", {"a": check.ints(2, 50), "b": check.floats(1, 9)}, right):
+            assert expected == drawn["a"] * drawn["b"]
+        assert 6 <= len(asked) <= most
+
+
 def test_parts_ask_no_case_twice(of_class, capsys):
     of_class("ada")
     judged(capsys, first := [], parts=2)
@@ -88,6 +98,7 @@ def test_functions_are_alike_by_what_they_read():
     assert identity(scale(True)) != identity(scale(1))
     assert identity(scale(np.arange(3))) == identity(scale(np.arange(3))) != identity(scale(np.arange(3.0)))
     assert identity(scale(object())) is None, "nobody knows what that reads"
+    assert identity(scale(jax.devices())) is not None, "JAX has one for each"
 
     def countdown(n):
         return n and countdown(n - 1)
