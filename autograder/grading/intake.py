@@ -189,7 +189,7 @@ def opened(data: bytes) -> tuple[dict, list[str]]:
         raise Refused(f"The submitted file is not a notebook but {kind}: {WANTED}.")
     text, notes = _decoded(data)
     try:
-        nb = json.loads(text)
+        nb = json.loads(text.rstrip("\0"))  # a power cut may leave a file longer than what was written
     except RecursionError:
         raise Refused("The submitted file is nested too deep to be a notebook.") from None
     except ValueError as e:

@@ -149,11 +149,6 @@ def metadata_garbage(nb):
     nb["metadata"] = "none"
 
 
-def kernelspec_removed(nb):
-    for name in ("kernelspec", "language_info"):
-        nb["metadata"].pop(name, None)
-
-
 def kernelspec_changed(nb):
     nb["metadata"]["kernelspec"] = {"name": "../../evil", "display_name": "R", "language": "R"}
     nb["metadata"]["language_info"] = {"name": "R"}
@@ -191,11 +186,6 @@ def outputs_of_10_mb(nb):
 def source_as_lines(nb):
     for c in nb["cells"]:
         c["source"] = c["source"].splitlines(keepends=True)
-
-
-def source_as_letters(nb):
-    for c in nb["cells"]:
-        c["source"] = list(c["source"])
 
 
 def source_of_odd_types(nb):
@@ -303,13 +293,14 @@ SHORT = {
     "nbformat_as_text": lambda nb: nb.update(nbformat="four", nbformat_minor=None),
     "with_bom": lambda nb: b"\xef\xbb\xbf" + json.dumps(nb).encode(),
     "utf_16": lambda nb: json.dumps(nb).encode("utf-16"),
+    "zeros_behind_it": lambda nb: json.dumps(nb).encode() + bytes(4096),
 }
 
 EDITS = SHORT | named(
     tag_skip_execution, tag_raises_exception, meta_grade_false, meta_solution_true, meta_points_odd, edited_tests, edited_setup,
     stored_outputs, same_id_everywhere, ids_of_the_next, own_cells_that_collide, grade_ids_of_checks, schema_too_old,
-    metadata_lost, metadata_and_ids_lost, metadata_garbage, kernelspec_removed, kernelspec_changed, nbformat_3, widgets_and_attachments,
-    outputs_of_10_mb, source_as_lines, source_as_letters, source_of_odd_types, unknown_cell_types, xss_markdown,
+    metadata_lost, metadata_and_ids_lost, metadata_garbage, kernelspec_changed, nbformat_3, widgets_and_attachments,
+    outputs_of_10_mb, source_as_lines, source_of_odd_types, unknown_cell_types, xss_markdown,
     script_in_names, html_magic, unknown_keys, duplicated_keys, carriage_returns, lone_surrogates, null_characters,
     text_direction,
 )  # fmt: skip
