@@ -223,5 +223,5 @@ def test_an_exercise_judged_anew_on_request(graded):
     assert regrade(graded, again="1.2")[0] == POINTS
     assert checks_run() == {"ada": set(), "bob": set(), "eve": None}
     assert regrade(graded) == (POINTS, []) and not checks_run()
-    with pytest.raises(SourceError, match='no check of an exercise "1.9"; it has those of 1.1, 1.2'):
+    with pytest.raises(SourceError, match='no check of an exercise "1.9"; it has 1.1, 1.2'):
         grade.grade(graded, progress=False, again="1.9")
