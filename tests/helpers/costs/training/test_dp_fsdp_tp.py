@@ -13,7 +13,6 @@ from helpers.costs.training import dp_fsdp_tp as strategies, training_step
 from helpers.costs.training.closed_forms import WAYS, accumulation_bytes
 from helpers.costs.training.dp_fsdp_tp import STRATEGIES, algorithm, best_split, cost, data_ratio
 from helpers.costs.training.layout import Layout
-from helpers.costs.transformers.parameters_and_flops import parameters
 from helpers.costs.transformers.public_models import model
 from tests.helpers.costs.tables import refused, walks
 
@@ -120,16 +119,6 @@ def test_what_each_strategy_sends():
     assert kinds(mixed.backward) == kinds(fsdp.backward) + kinds(tp.backward)
 
 
-def test_collectives_are_those_that_a_trace_counts():
-    """What a device of FSDP+TP sends in a forward pass, with its local shapes."""
-    mesh = Mesh({"X": 4, "Y": 2})
-    sent = [a.collective(SIZES, mesh) for a in algorithm("FSDP+TP").forward if a.kind != "Matmul"]
-    assert [str(c) for c in sent] == [
-        "AllGather_Y bf16[4, 12] -> [4, 24]", "AllGather_X bf16[6, 16] -> [24, 16]",
-        "AllGather_X bf16[16, 6] -> [16, 24]", "ReduceScatter_Y bf16[4, 24] -> [4, 12]",
-    ]  # fmt: skip
-
-
 def slower(strategy, B, D, F, X, Y, M):
     """T_math / T_comms of the forward pass (for DP the backward one), from the bytes and FLOPs of the lines."""
     p = cost(strategy, B, D, F, X, Y)[strategy == "DP"]
@@ -226,24 +215,6 @@ def test_errors_say_what_would_be_right():
 
 
 LLAMA, CUBE = model("llama-2-13b"), Slice(chip("v5p"), (4, 4, 4))
-PREDICTED = {
-    "DP, summed once": dict(dp=64),
-    "ZeRO-1": dict(dp=64, zero=1),
-    "ZeRO-2": dict(dp=64, zero=2),
-    "FSDP": dict(fsdp=64),
-}
-
-
-@walks(PREDICTED)
-def test_the_predicted_step_sends_as_much(name):
-    """D·F numbers of each of the layer's two matrices are half of the parameters: 2·D·F of them all."""
-    for m in (1, 2, 8):
-        laid = Layout(**PREDICTED[name], microbatches=m, policy="everything")
-        at = training_step.step(LLAMA, laid, 2**21, 4096, CUBE)
-        sent = sum(
-            (1 + (s.kind == "AllReduce")) * s.bytes * s.times for s in at.sent if s.role in ("weights", "gradients")
-        )
-        assert sent == pytest.approx(accumulation_bytes(name, m, parameters(LLAMA).total / 2, 1))
 
 
 def test_fsdp_needs_its_tokens_in_each_microbatch():

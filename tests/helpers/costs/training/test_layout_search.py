@@ -7,7 +7,6 @@ from math import prod
 import numpy as np
 import pytest
 
-from helpers import prose
 from helpers.costs.attention.ring_attention import hidden_block
 from helpers.costs.rooflines.chips import chip
 from helpers.costs.rooflines.hardware import Slice
@@ -214,14 +213,3 @@ def test_what_does_not_fit_is_told_what_would():
          "no layout fits on any slice of v5e up to 16x16, where the best lacks [0-9.]+ GB a chip: give a smaller model"),
     )  # fmt: skip
     refused(*((lambda call=call: layouts.check_fits(call()), said) for call, said in cases))
-
-
-def test_the_stored_pace_is_of_these_layouts():
-    """What the page says of the search's speed was measured on as many layouts as there are now."""
-    stored = prose.results("layouts")
-    s, (tokens, T) = Slice(V5P, tuple(stored["slice"][1:])), (stored["tokens"], stored["T"])
-    alone, found = (stored["cases"][name] for name in ("training.step", "layouts.search"))
-    assert layouts.search(LLAMA, tokens, T, s, top=1).tried == found["layouts"] == 3 * alone["in the set"]
-    shapes = (np.broadcast_shapes(*(np.shape(x) for x in vars(g).values())) for g in layouts.grids(LLAMA, tokens, T, s))
-    assert sum(map(prod, shapes)) == alone["layouts"]
-    assert alone["a second"] > 1e6 and found["a second"] > 1e5 and stored["cores"] == 2

@@ -8,7 +8,6 @@ import pytest
 from helpers.costs.training.pipeline_schedules import (
     INTERLEAVES,
     PIPELINES,
-    Task,
     bubble,
     idle,
     in_flight,
@@ -138,31 +137,6 @@ def test_dualpipe_is_table_2_of_deepseek_v3():
     assert idle("ZB-H1", p, m, 1, F, B, W) == pytest.approx((p - 1) * (F + full - 2 * W))
     assert idle("1F1B", p, m, 1, F, B, W) == pytest.approx((p - 1) * (F + full))
     assert in_flight("DualPipe", p, m) == p + 1
-
-
-def test_exhaustive_search_finds_nothing_better_than_zb_h1():
-    """Of all orders of F, B, W on two devices and two microbatches, none has less idle time."""
-
-    def orders(d):
-        tasks = [Task(d, i, k) for i in range(2) for k in "FBW"]
-
-        def grow(done):
-            if len(done) == len(tasks):
-                yield tuple(done)
-            for t in tasks:
-                before = [Task(d, t.micro, k) for k in "FBW"[: "FBW".index(t.kind)]]
-                if t not in done and all(b in done for b in before):
-                    yield from grow([*done, t])
-
-        return grow([])
-
-    best = float("inf")
-    for pair in product(list(orders(0)), list(orders(1))):
-        try:
-            best = min(best, simulate(pair).span)
-        except ValueError:  # each device waits for the other
-            pass
-    assert best == simulate(pipeline("ZB-H1", 2, 2)).span == 7
 
 
 F0, BW0, F1, BW1 = (0, 0, "F"), (0, 0, "BW"), (1, 0, "F"), (1, 0, "BW")
