@@ -6,11 +6,11 @@ from itertools import product
 import pytest
 from hypothesis import given, strategies as st
 
-from helpers.costs.inference.disaggregated_plan import _numbers, best_disaggregated, disaggregated_plans
+from helpers.costs.inference.disaggregated_plan import _numbers, disaggregated_plans
 from helpers.costs.inference.serving_constants import ENGINES
 from helpers.costs.inference.serving_estimate import Server
 from helpers.costs.inference.serving_operations import Deployment
-from helpers.costs.inference.serving_plan import Target, deployments, plan
+from helpers.costs.inference.serving_plan import deployments
 from helpers.costs.rooflines.chips import chip
 from helpers.costs.transformers.parameters_and_flops import kv_cache
 from helpers.costs.transformers.public_models import model
@@ -73,18 +73,3 @@ def test_a_gap_has_no_prompts_and_a_first_token_waits_for_its_cache():
         a.at_once * bytes_sent / (a.prefill.deployment.chips * OF_EIGHT[1].dcn_bandwidth)
     )
     assert sum(a.first.parts.values()) == pytest.approx(a.first.mid)
-
-
-def test_steps_are_shorter_than_beside_prompts():
-    """At the same speed for each user a batch is larger where no prompts are read."""
-    target = Target(speed=100)
-    a, together = (
-        best_disaggregated(*OF_EIGHT[:5], target, OF_EIGHT[5], Deployment()),
-        plan(*OF_EIGHT[:5], target, OF_EIGHT[5], Deployment()).best,
-    )
-    assert target.kept(a)
-    assert (
-        a.batch / a.decode.deployment.chips
-        > together.load.batch / together.deployment.chips * together.deployment.replicas
-    )
-    assert best_disaggregated(*OF_EIGHT[:5], Target(speed=1e6), OF_EIGHT[5], Deployment()) is None

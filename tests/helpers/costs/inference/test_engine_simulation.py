@@ -19,7 +19,7 @@ from helpers.costs.inference.engine_simulation import (
     timings,
 )
 from helpers.costs.inference.prefill_and_decode_step import Replica
-from helpers.costs.inference.request_loads import Request, continuous_steps, mixed_load, static_steps
+from helpers.costs.inference.request_loads import Request, mixed_load
 from helpers.costs.inference.serving_log import chrome_trace
 from helpers.costs.rooflines.chips import chip
 from helpers.costs.rooflines.hardware import Slice
@@ -38,7 +38,6 @@ ENGINES = {
     "chunked": lambda load, slots: chunked(load, slots, TIMES[1], MIXED, chunk=3),
     "disaggregated": lambda load, slots: disaggregated(load, slots, *TIMES, SHIP),
 }
-STATED = mixed_load(64, seed=0)  # prompts of 64 to 2048 tokens, answers of 8 to 512, log-uniform, all there at once
 
 requests = st.lists(st.tuples(st.integers(0, 40), st.integers(1, 20), st.integers(1, 12)), min_size=1, max_size=12)
 
@@ -67,17 +66,6 @@ def test_what_every_engine_keeps(name, load, slots):
     assert log == ENGINES[name](load, slots)  # the same again
 
 
-def test_batched_by_hand():
-    """The first token waits for the whole padded prefill, and the second batch for the longest answer."""
-    log = batched([(0, 8, 4), (0, 4, 2), (1, 8, 2)], 2, lambda T: T, lambda B, S: 1)
-    assert [s.ttft for s in log.served] == [16, 16, 26] and log.padded == 4 and log.padding == 4 / 24
-    assert [s.start for s in log.served] == [0, 0, 19] and log.steps == ((2, 2), (1, 2), (1, 2), (1, 2))
-    assert [(x.kind, x.start, x.end, x.requests) for x in log.spans][:2] == [
-        ("prefill", 0, 16, (0, 1)),
-        ("generate", 16, 17, (0, 1)),
-    ]
-
-
 def test_steps_are_asked_for_with_their_sequences_and_keys():
     """A step sees the prompt, what was said, and the token that is fed in."""
     asked = []
@@ -97,34 +85,6 @@ def test_interleaved_stalls_for_others_prompts():
     assert log.worst_gap >= TIMES[0](16)
     alone = interleaved(load[:1], 3, *TIMES)
     assert alone.worst_gap < TIMES[0](16) and alone.slot_use == 1 / 3
-
-
-def test_continuous_batching_takes_at_most_six_tenths_of_the_steps():
-    """On the stated load with 8 slots."""
-    lengths = [r.output for r in STATED]
-    static, refilled = batched(STATED, 8, *TIMES), interleaved(STATED, 8, *TIMES)
-    assert len(static.steps) == static_steps(lengths, 8) and len(refilled.steps) == continuous_steps(lengths, 8)
-    assert len(refilled.steps) <= 0.6 * len(static.steps)
-    assert refilled.slot_use > 0.7 > 0.4 > static.slot_use
-    least = max(max(lengths) - 1, sum(n - 1 for n in lengths) / 8)
-    assert least <= len(refilled.steps) < least + max(lengths)
-    assert static_steps([5, 5, 5], 3) == continuous_steps([5, 5, 5], 3) == 4
-
-
-def test_chunked_by_hand():
-    """A pass takes what `mixed` says, with the sequences, the keys, the piece and what is read before it; the next prompt is
-    read while the slot is taken, and the one after it only when that one has its slot."""
-    asked = []
-    mixed = lambda *given: asked.append(given) or 2  # noqa: E731
-    log = chunked([(0, 5, 3), (0, 4, 2), (1, 3, 2, 1)], 1, lambda B, S: 1, mixed, chunk=4)
-    # 0-4 read request 0 in pieces of 4 and 1; 4-6 a step with request 1's prompt; 6-7 a step, and request 0 is done; 7-9 the
-    # first step of request 1 with the last 2 of request 2's prompt, whose first token is known; 9-10 its step
-    assert asked == [(0, 0, 4, 0), (0, 0, 1, 4), (1, 6, 4, 0), (1, 5, 2, 1)]
-    assert [s.tokens for s in log.served] == [(4, 6, 7), (6, 9), (9, 10)]
-    assert [(s.start, s.joined, s.slot) for s in log.served] == [(0, 4, (0, 0)), (4, 7, (0, 0)), (7, 9, (0, 0))]
-    assert [(x.kind, x.start, x.end) for x in log.spans] == [
-        ("prefill", 0, 2), ("prefill", 2, 4), ("mixed", 4, 6), ("generate", 6, 7), ("mixed", 7, 9), ("generate", 9, 10)
-    ]  # fmt: skip
 
 
 def test_a_mixed_step_reads_the_weights_once():
@@ -188,13 +148,6 @@ def test_a_known_prefix_is_not_computed_again():
         plain, cached = (ENGINES[name]([(0, 20, 3, known)], 2) for known in (0, 16))
         assert (plain.ttft, cached.ttft) == (TIMES[0](20), TIMES[0](20) - TIMES[0](16))
     refused((lambda: ENGINES["interleaved"]([(0, 20, 3, 20)], 2), "known is 0 to 19; number 0"))
-
-
-def test_loads_are_the_same_for_the_same_seed():
-    assert mixed_load(9, 4) == mixed_load(9, 4) != mixed_load(9, 5)
-    assert all(64 <= r.prompt <= 2048 and 8 <= r.output <= 512 and r.arrival == 0 for r in STATED)
-    timed = mixed_load(2000, rate=5.0, prompts=(7, 7))
-    assert timed[-1].arrival == pytest.approx(2000 / 5, rel=0.1) and {r.prompt for r in timed} == {7}
 
 
 def test_what_is_no_load():

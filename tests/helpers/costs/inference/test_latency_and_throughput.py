@@ -90,15 +90,6 @@ def test_a_model_against_the_rough_step(name):
     assert step.roles["attention"].bound == "hbm" or r.config.mla
 
 
-def test_what_a_token_hears_of_through_local_layers():
-    """By a walk."""
-    for layers, window in ((1, 4), (3, 4), (5, 2), (4, 1)):
-        heard = {100}
-        for _ in range(layers):
-            heard = {s for t in heard for s in range(t - window + 1, t + 1)}
-        assert answering.receptive_field(layers, window) == len(heard)
-
-
 def test_prefill_and_chunks():
     r = Replica(model("llama-3-8b"), V5E, 8)
     assert r.prefill(8192).bound == ("mlp", "math")
@@ -201,13 +192,6 @@ LAYERS = parameters(LLAMA).total - 2 * LLAMA.V * LLAMA.D
 MADE = LAYERS, A100.rate()
 PAIR = 4 * LLAMA.L * LLAMA.N * LLAMA.H
 KV = kv_cache(LLAMA, 1)
-
-
-def test_computing_again_is_a_prefill():
-    r = Replica(LLAMA, A100)
-    for S in (1024, 4000):
-        wanted = sum(t.math for t in r.forward(1, S, logits=0).roles.values())
-        assert answering.recompute_time(S, *MADE, PAIR) == pytest.approx(wanted, rel=1e-3)
 
 
 def test_computing_again_as_the_program_is_counted():

@@ -11,7 +11,7 @@ import pytest
 
 from helpers.costs.inference.engine_simulation import chunked, interleaved
 from helpers.costs.inference.prefill_and_decode_step import Replica
-from helpers.costs.inference.serving_constants import CONSTANTS, ENGINES, GRAPHS
+from helpers.costs.inference.serving_constants import CONSTANTS, ENGINES
 from helpers.costs.inference.serving_estimate import RESERVE, Server, arithmetic, loaded, tokens_per_second
 from helpers.costs.inference.serving_operations import BITS, Batch, Deployment, met
 from helpers.costs.inference.speculative_decoding import module
@@ -262,15 +262,6 @@ def test_a_queue_is_where_caches_do_not_fit():
     _, rate, _ = simulated(s, prompt, fit, answers, "interleaved")
     assert users / at.request == pytest.approx(rate, rel=0.05)
     assert rate * at.first.parts["no room"] == pytest.approx(users - fit, rel=0.05)
-
-
-@walks([("llama-3-70b", Deployment(tp=8)), ("deepseek-v3", Deployment(dp=16, ep=16, weights="fp8"))], GRAPHS)
-def test_more_users_wait_longer_and_are_served_no_slower_together(name, at, engine):
-    s, users = Server(model(name), chip("H200"), at, ENGINES[engine]), 16 * 2 ** np.arange(13.0)
-    seen = loaded(s, 2000, 1000, users)
-    assert (np.diff(seen.first.mid) > 0).all() and (np.diff(seen.request) > 0).all()
-    assert (np.diff(seen.gap.mid) >= -1e-12).all() and (np.diff(users / seen.request) > -1e-9).all()
-    assert (seen.batch <= users + 1e-9).all() and seen.batch[-1] == pytest.approx(s.most(2000 + 1000 * s.engine.admits))
 
 
 def test_an_overlap_hides_links_and_reads_weights_twice():

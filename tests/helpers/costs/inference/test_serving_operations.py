@@ -216,17 +216,6 @@ def test_imbalance_over_every_routing(tokens, E, k, devices):
     assert expected_imbalance(tokens, E, k, devices) == pytest.approx(wanted, rel=0.1)
 
 
-@walks([(256, 64, 6, 8, 0.02), (1024, 256, 8, 32, 0.02), (2000, 8, 2, 8, 0.02), (512, 128, 1, 64, 0.06)])
-def test_imbalance_of_drawn_routings(tokens, E, k, devices, within):
-    """Experts by sorting random keys; eight rows a device are not nearly normal yet."""
-    draw, found = np.random.default_rng(0), []
-    for _ in range(60):
-        experts = draw.random((tokens, E)).argpartition(k - 1, -1)[:, :k] if k < E else np.tile(range(E), (tokens, 1))
-        rows = np.bincount(experts.reshape(-1) // (E // devices), minlength=devices)
-        found.append(rows.max() / rows.mean())
-    assert expected_imbalance(tokens, E, k, devices) == pytest.approx(np.mean(found), rel=within)
-
-
 def test_what_has_no_imbalance():
     refused(
         (lambda: expected_imbalance(4, 6, 7, 2), "not k=7, E=6, 2 devices"),

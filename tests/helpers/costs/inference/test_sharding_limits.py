@@ -22,20 +22,6 @@ SEED = Config(4096, 64, 32, 8, 256, 16384, 32128, tied=True, norm="none")
 INT8 = dict(weights="int8", cache="int8", math="int8")
 
 
-def test_limits_of_the_seed():
-    """7.5 ways for a prefill, 9.0 and 56.9 ways and 114 sequences for decoding."""
-    assert limits.prefill_limit(16384, V5E.rate(), 4.5e10) == pytest.approx(16384 / 2189, rel=1e-3)
-    assert 16384 / V5E.alpha_ici() == pytest.approx(limits.prefill_limit(16384, V5E.rate(), 4.5e10))
-    assert [round(limits.ici_ratio(chip(n)), 1) for n in ("v5e", "v6e")] == [9.0, 8.9]
-    assert limits.decode_limit(16384, 32, limits.ici_ratio(V5E)) == pytest.approx(56.9, abs=0.05)
-    for F, chips, want in ((16384, 16, (4, 4)), (16384, 8, (4, 2)), (1024, 8, (1, 8)), (65536, 16, (16, 1))):
-        assert limits.prefill_degrees(F, V5E.rate(), 4.5e10, chips) == want
-    refused(
-        (lambda: limits.ici_ratio(chip("H100")), "H100 has a domain, not a torus"),
-        (lambda: limits.ici_ratio(V5E, 3), "v5e has 2 torus axes, so 1 to 2, not 3"),
-    )
-
-
 @walks([(16384, 32), (16384, 512), (8192, 7)])
 def test_limits_by_search(F, B):
     """The largest ring on which reading two matrices takes longer than the two collectives of [B, D]; D does not matter."""
@@ -79,13 +65,6 @@ def test_the_share_of_a_cache_chip_by_chip(K, Y, Z):
         heads = {n * K // N for n in range(N) if n * Y // N == y}
         held += [len(heads) * B // Z] * Z
     assert set(held) == {held[0]} and held[0] / (K * B) == limits.cache_time(1, 1.0, K, Y, Z, 1.0)
-
-
-def test_a_cache_cut_along_the_sequence():
-    """What is sent has no S in it: a maximum, a sum and a row of H for each head."""
-    assert limits.sequence_collectives(4, 32, 128, 512, 1, 1) == ()
-    assert [c.kind for c in limits.sequence_collectives(4, 32, 128, 512, 8, 1)] == ["AllReduce"]
-    refused((lambda: limits.sequence_collectives(4, 32, 128, 512, 8, 3), "Y·Z=24 must divide N=32"))
 
 
 def two_d_time(B, D, F, N, X, W, M_X=1, M_YZ=2):
@@ -163,17 +142,6 @@ def test_the_best_cut():
     assert long[0].fits and long[0].Y < 8 and long[-1].Y == 1 and not long[-1].fits  # whole weights on each chip
     gqa = on_slice.splits(Replica(replace(SEED, K=1), V5E, **INT8), SQUARE, "decode", B=64, S=8192)
     assert gqa[0].Z == 16  # one KV head: the batch is cut
-
-
-def test_points_with_links_lie_above_those_without():
-    r, slices = Replica(SEED, V5E, **INT8), [Slice(V5E, (2, 2)), SQUARE]
-    with_links = on_slice.points(r, 8192, (1, 8, 64), slices)
-    assert [(p.chips, p.B) for p in with_links] == [(n, B) for n in (4, 16) for B in (1, 8, 64)]
-    for p in with_links:
-        assert (
-            p.latency > replace(r, chips=p.chips).decode(p.B, 8192).seconds and p.per_chip == p.B / p.latency / p.chips
-        )
-    assert {p.fits for p in with_links} == {True, False} and min(p.latency for p in with_links if p.fits) < 0.01
 
 
 def test_a_prefill_on_a_slice():

@@ -14,7 +14,6 @@ from helpers.costs.inference.speculative_decoding import (
     acceptance,
     accepted,
     best_K,
-    best_length,
     draft_cost,
     expected_tokens,
     flops_ratio,
@@ -89,16 +88,6 @@ def test_a_pass_by_enumeration(a):
             for some in product(patterns(a), repeat=B)
         )
         assert together(a, B) == pytest.approx(least)
-
-
-def test_one_acceptance_at_all_positions_is_the_formula_of_the_books():
-    for a, K in ((0.8, 4), (0.3, 1), (1.0, 3)):
-        assert tokens_of_a_pass([a] * K) == pytest.approx(expected_tokens(a, K))
-    for a, c, per in ((0.6, 0.1, 0.0), (0.9, 0.02, 0.1), (0.3, 0.3, 0.0)):
-        assert best_length([a] * 64, c, per) == best_K(a, c, per)
-    assert tokens_of_a_pass([0.8, 0.7]) / (1 + 2 * 0.05) < speed_up(0.8, 2, 0.05)
-    a = np.array([0.5, 0.9])
-    np.testing.assert_allclose(tokens_of_a_pass([a, a]), [expected_tokens(x, 2) for x in a])
 
 
 @walks(CASES, [(1, 3), (4, 1), (5, 2), (3, 3)])

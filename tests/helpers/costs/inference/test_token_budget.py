@@ -57,23 +57,6 @@ def test_pages_do_run_out():
     assert logs["recompute"].span < logs["reserve"].span > logs["swap"].span
 
 
-def test_passes_of_a_budget_by_hand():
-    """A budget of 6: pieces of two prompts share a pass, and sequences that generate come first."""
-    asked = []
-    passes = lambda *given: asked.append(given) or len(given[2]) + 1  # noqa: E731
-    log = budgeted([(0, 8, 3), (0, 7, 2), (0, 3, 2, 1)], 3, passes, budget=6)
-    # 0-2 read 6 of the first; 2-5 its last 2, and 4 of the second; 5-8 a token of the first, the second's last 3, the third's
-    # 2 that are not known; 8-9 the last tokens of all three
-    mixed = (1, 9, ((3, 4), (2, 1)))
-    assert asked == [(0, 0, ((6, 0),)), (0, 0, ((2, 6), (4, 0))), mixed, (3, (10 + 8 + 4) / 3, ())]
-    assert [s.tokens for s in log.served] == [(5, 8, 9), (8, 9), (8, 9)]
-    assert [(s.start, s.joined) for s in log.served] == [(0, 5), (2, 8), (5, 8)]
-    assert [(x.kind, x.start, x.end) for x in log.spans] == [
-        ("prefill", 0, 2), ("prefill", 2, 5), ("mixed", 5, 8), ("generate", 8, 9)
-    ]  # fmt: skip
-    assert log.steps == ((1, 3), (3, 3))
-
-
 def test_swapping_takes_its_time_before_the_pass():
     """Two pages out at 1 take 4 seconds, and as many back after the first is done."""
     log = budgeted([(0, 8, 9), (0, 8, 5)], 2, UNIT, 16, pages=5, page=4, policy="swap", swap=lambda n: 2 * n)
