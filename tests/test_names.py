@@ -12,21 +12,19 @@ SAY_NOTHING = frozenset(
 )
 CLEANED = (  # a room goes here once its names are cleaned, and stays
     "helpers/*.py",
-    "helpers/check/*.py",
-    "helpers/trace/**/*.py",
-    "helpers/costs/rooflines/*.py",
-    "helpers/kernels/**/*.py",
-    "helpers/costs/sharding/*.py",
-    "helpers/costs/racks/*.py",
-    "helpers/costs/experts/*.py",
-    "helpers/costs/attention/*.py",
-    "helpers/costs/transformers/*.py",
-    "helpers/costs/training/*.py",
-    "helpers/plan/*.py",
-    "helpers/costs/inference/*.py",
+    *(
+        f"helpers/{floor}/**/*.py"
+        for floor in ("check", "costs", "figures", "kernels", "live", "plan", "plot", "trace")
+    ),
+    "book/_ext/*.py",
+    "tools/**/*.py",
 )
-KEPT = {  # (file, function, parameter): learners write these by name
+KEPT = {  # (file, function, parameter): learners and pages write these by name
     ("helpers/trace/two_level_memory.py", "store", "like"),
+    ("helpers/plot/attention/flash_and_memory.py", "flash_tiles", "at"),
+    ("helpers/plot/racks/wiring.py", "wiring", "first"),
+    ("helpers/plot/training/meshes_on_chips.py", "cube", "at"),
+    ("helpers/plot/transformers/attention_parts.py", "softmax_chunks", "at"),
 }
 
 

@@ -49,20 +49,20 @@ class Case(NamedTuple):
 CASES = [Case(*c) for c in product(LENGTHS, HEADS, (False, True))]
 
 
-def floor(case: Case, at: Chip) -> Time:
+def floor(case: Case, chip: Chip) -> Time:
     """Seconds that no kernel can beat: only what the mask leaves, everything read once, all at once."""
     a = Attention(case.T, N=case.N, H=case.H, B=case.B, causal=case.causal)
     least = replace(costs.flash(a, 128, rows=a.T), flops=costs.flops(a), exps=a.B * a.N * a.pairs, other=0.0)
-    return priced(least, Rates(at.rate("bf16"), at.hbm_bandwidth, variants.exponentials(at)))
+    return priced(least, Rates(chip.rate("bf16"), chip.hbm_bandwidth, variants.exponentials(chip)))
 
 
-def roofline(case: Case, at: Chip) -> tuple[float, str]:
+def roofline(case: Case, chip: Chip) -> tuple[float, str]:
     """(these seconds, what takes them)."""
-    t = floor(case, at)
+    t = floor(case, chip)
     return t.lower, t.bound
 
 
-def rows(cases: Iterable[Case], measure: Callable[[Case], dict], at: Chip | None) -> list[dict]:
+def rows(cases: Iterable[Case], measure: Callable[[Case], dict], chip: Chip | None) -> list[dict]:
     """What the file has of each case: seconds of each form or why there are none, how fast ours is beside the others.
 
     measure   case -> {form: seconds, or a sentence; "shape": of ours; "off": of ours from the others}
@@ -70,7 +70,7 @@ def rows(cases: Iterable[Case], measure: Callable[[Case], dict], at: Chip | None
     out = []
     for case in cases:
         got = measure(case)
-        bound, by = (None, None) if at is None else roofline(case, at)
+        bound, by = (None, None) if chip is None else roofline(case, chip)
         all_seconds = {form: got[form] for form in FORMS} | {"roofline": bound}
         ours = got["ours"]
         speed = {
@@ -96,9 +96,9 @@ HEAD = f"{'T':>6} {'H':>4} {'mask':6}" + "".join(
 )
 
 
-def verdict(found: list[dict]) -> str:
+def verdict(rows: list[dict]) -> str:
     """Whether the promised speed is reached, in one sentence."""
-    beside = [r["speed"]["cudnn"] for r in found if r["H"] == 128 and r["T"] >= FROM and "cudnn" in r["speed"]]
+    beside = [r["speed"]["cudnn"] for r in rows if r["H"] == 128 and r["T"] >= FROM and "cudnn" in r["speed"]]
     if not beside:
         return "No case has both ours and cuDNN's, so nothing is said about their ratio."
     word = "at least" if min(beside) >= PROMISED else "short of"

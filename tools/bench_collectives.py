@@ -71,20 +71,20 @@ def large(row: dict) -> bool:
     return expert(row) or row["size"] >= SIZES
 
 
-def fit(some: list[dict]) -> Reached:
+def fit(rows: list[dict]) -> Reached:
     """Constants that make log errors small, each source weighing alike, and none far from the guess; sought from the stored ones."""
     from scipy.optimize import least_squares
 
     names = list(asdict(GUESS))
-    weigh = {s: 1 / sum(r["source"] == s for r in some) for s in {r["source"] for r in some}}
-    mean = len(some) / len(weigh)
+    weigh = {s: 1 / sum(r["source"] == s for r in rows) for s in {r["source"] for r in rows}}
+    mean = len(rows) / len(weigh)
 
     def at(x):
         return replace(GUESS, **{n: getattr(GUESS, n) * math.exp(v) for n, v in zip(names, x)})
 
     def errors(x):
         k = at(x)
-        seen = [math.log(predicted(r, k) / measured(r)) / ERROR * (weigh[r["source"]] * mean) ** 0.5 for r in some]
+        seen = [math.log(predicted(r, k) / measured(r)) / ERROR * (weigh[r["source"]] * mean) ** 0.5 for r in rows]
         return [*seen, *(v / SPREAD.get(n, 0.2 if n in SHARES else 1.0) for n, v in zip(names, x))]
 
     start = [math.log(getattr(REACHED, n) / getattr(GUESS, n)) for n in names]
@@ -112,7 +112,7 @@ def table(sources: Iterable[str] = ()) -> tuple[dict[str, dict[str, float]], lis
     return out, ratios
 
 
-def store(found: dict[str, dict[str, float]], ratios: list[float]) -> None:
+def store(scores: dict[str, dict[str, float]], ratios: list[float]) -> None:
     """What the table shows, as data."""
     body = {
         "command": "python -m tools.bench_collectives --store",
@@ -120,7 +120,7 @@ def store(found: dict[str, dict[str, float]], ratios: list[float]) -> None:
         "machine": machine(),
         "versions": {"python": platform.python_version(), "scipy": importlib.metadata.version("scipy")},
         "constants": asdict(REACHED),
-        "sources": {s: {n: v if n == "rows" else float(f"{v:.4g}") for n, v in x.items()} for s, x in found.items()},
+        "sources": {s: {n: v if n == "rows" else float(f"{v:.4g}") for n, v in x.items()} for s, x in scores.items()},
         "within 15 percent, sources left out": round(sum(abs(x - 1) <= 0.15 for x in ratios) / len(ratios), 3),
     }
     STORE.write_text(json.dumps(body, indent=1) + "\n", encoding="utf-8")

@@ -128,11 +128,11 @@ def half_of_peak_seconds(c: Config, chip: Chip, layout: Layout, B, T, software: 
     return 1.0 * (f.train + again) / (share * rate * layout.chips * pods) * (1 + bubble)
 
 
-def by_source(found: list[Row]) -> dict[str, list[Row]]:
-    return {s: [r for r in found if r.source == s] for s in dict.fromkeys(r.source for r in found)}
+def by_source(rows: list[Row]) -> dict[str, list[Row]]:
+    return {s: [r for r in rows if r.source == s] for s in dict.fromkeys(r.source for r in rows)}
 
 
-def stacked(found: list[Row]) -> list[tuple[list[int], tuple]]:
+def stacked(rows: list[Row]) -> list[tuple[list[int], tuple]]:
     """Rows that differ in numbers alone, as one set of arguments whose numbers are arrays; and where they stood."""
     import numpy as np
 
@@ -147,31 +147,31 @@ def stacked(found: list[Row]) -> list[tuple[list[int], tuple]]:
         return {n: np.array([float(getattr(r, n)) for r in records]) for n in names}
 
     groups: dict[str, list[int]] = {}
-    for at, r in enumerate(found):
+    for at, r in enumerate(rows):
         groups.setdefault(words(r), []).append(at)
     out = []
     for group in groups.values():
-        configs, chips, layouts, B, T, soft = zip(*(found[i].args for i in group))
+        configs, chips, layouts, B, T, soft = zip(*(rows[i].args for i in group))
         c = replace(configs[0], **column(configs, "DLNKHFV"))
         layout = replace(layouts[0], **column(layouts, NUMBERS))
         out.append((group, (c, chips[0], layout, np.array(B, float), np.array(T, float), soft[0])))
     return out
 
 
-def fit(found: list[Row]) -> Constants:
+def fit(rows: list[Row]) -> Constants:
     """Least squares of log errors, with priors; sources weigh alike, and large errors count in proportion."""
     import numpy as np
     from scipy.optimize import least_squares
 
-    sizes = {s: len(rs) for s, rs in by_source(found).items()}
+    sizes = {s: len(rs) for s, rs in by_source(rows).items()}
     guess, least, most, scale = np.array(list(FREE.values())).T
-    weight = np.array([(10 / max(sizes[r.source], ENOUGH)) ** 0.5 / ERROR for r in found])
-    measured, groups = np.log([r.seconds for r in found]), stacked(found)
+    weight = np.array([(10 / max(sizes[r.source], ENOUGH)) ** 0.5 / ERROR for r in rows])
+    measured, groups = np.log([r.seconds for r in rows]), stacked(rows)
 
     def off(u):  # of one set of constants, or of several at once: one below the other
         several = np.atleast_2d(u)
         x = replace(CONSTANTS, **{n: v[:, None] for n, v in zip(FREE, (guess + several * scale).T)})
-        e = np.zeros((len(several), len(found)))
+        e = np.zeros((len(several), len(rows)))
         for places, args in groups:
             e[:, places] = np.log(step_seconds(*args, x).mid) - measured[places]
         soft = weight * np.sign(e) * LARGE * np.sqrt(2 * (np.sqrt(1 + (e / LARGE) ** 2) - 1))
@@ -186,9 +186,9 @@ def fit(found: list[Row]) -> Constants:
     return replace(CONSTANTS, **{n: float(f"{v:.3g}") for n, v in zip(FREE, guess + got * scale)})
 
 
-def left_out(found: list[Row]) -> dict[str, tuple[Constants, list[Row]]]:
+def left_out(rows: list[Row]) -> dict[str, tuple[Constants, list[Row]]]:
     """For each source: constants fitted to the others, and its rows."""
-    return {s: (fit([r for r in found if r.source != s]), rs) for s, rs in by_source(found).items()}
+    return {s: (fit([r for r in rows if r.source != s]), rs) for s, rs in by_source(rows).items()}
 
 
 def percentile(xs: list[float], q: float) -> float:
@@ -212,24 +212,24 @@ def score(predicted: list[float], measured: list[float]) -> dict[str, float]:
     }
 
 
-def scores(found: list[Row], k: Constants) -> dict[str, dict]:
+def scores(rows: list[Row], k: Constants) -> dict[str, dict]:
     """Rows of one source: the estimate, and the baselines, on the same rows. inside: share of rows that lie in the
     interval; width: median ratio of its ends."""
-    measured = [r.seconds for r in found]
-    estimates = [step_seconds(*r.args, k) for r in found]
-    inside = sum(e.low <= m <= e.high for e, m in zip(estimates, measured)) / len(found)
+    measured = [r.seconds for r in rows]
+    estimates = [step_seconds(*r.args, k) for r in rows]
+    inside = sum(e.low <= m <= e.high for e, m in zip(estimates, measured)) / len(rows)
     width = statistics.median(e.high / e.low for e in estimates)
     return {
-        "rows": len(found),
+        "rows": len(rows),
         "estimate": score([e.mid for e in estimates], measured) | {"inside": inside, "width": width},
-        "half of peak": score([half_of_peak_seconds(*r.args) for r in found], measured),
-        "6ND at 40 %": score([six_nd_seconds(*r.args[:5]) for r in found], measured),
+        "half of peak": score([half_of_peak_seconds(*r.args) for r in rows], measured),
+        "6ND at 40 %": score([six_nd_seconds(*r.args[:5]) for r in rows], measured),
     }
 
 
-def pooled(found: dict[str, tuple[Constants, list[Row]]], assumed: bool = True) -> dict[str, dict]:
+def pooled(sources: dict[str, tuple[Constants, list[Row]]], assumed: bool = True) -> dict[str, dict]:
     """All rows of all sources together, each under its source's constants; without those for which something is assumed."""
-    some = [(k, r) for k, rs in found.values() for r in rs if assumed or not r.missing]
+    some = [(k, r) for k, rs in sources.values() for r in rs if assumed or not r.missing]
     estimates, measured = [step_seconds(*r.args, k) for k, r in some], [r.seconds for _, r in some]
     inside = sum(e.low <= m <= e.high for e, m in zip(estimates, measured)) / len(some)
     width = statistics.median(e.high / e.low for e in estimates)
@@ -252,24 +252,24 @@ def predictions(r: Row, k: Constants) -> dict:
     }
 
 
-def anchored(found: list[Row]) -> dict[str, dict]:
+def anchored(rows: list[Row]) -> dict[str, dict]:
     """The estimate times one factor, that of one row of the source, and the error on the others: what one run of one's own is
     worth. Each row is the anchor once, and the median over anchors is given."""
-    off = [step_seconds(*r.args).mid / r.seconds for r in found]
+    off = [step_seconds(*r.args).mid / r.seconds for r in rows]
     errors = [statistics.median(100 * abs(x / a - 1) for j, x in enumerate(off) if j != i) for i, a in enumerate(off)]
-    return {"rows": len(found), "estimate": {"median": statistics.median(errors), "worst": max(errors)}}
+    return {"rows": len(rows), "estimate": {"median": statistics.median(errors), "worst": max(errors)}}
 
 
 LAYOUTS = 6  # measured layouts of one model and batch on as many chips, from which on they can be ranked
 
 
-def ranked(found: list[Row], least: int = LAYOUTS) -> dict[str, dict]:
+def ranked(rows: list[Row], least: int = LAYOUTS) -> dict[str, dict]:
     """Layouts of one model, batch and number of chips: how the estimate's order goes with the measured one, and what its
     first choice costs over the best."""
     from scipy.stats import spearmanr
 
     alike: dict[tuple, list[Row]] = {}
-    for r in found:
+    for r in rows:
         c, on, layout, B, T, _ = r.args
         alike.setdefault((r.source, r.setting, c, on.name, layout.chips * layout.pods, B, T), []).append(r)
     out = {}
@@ -283,10 +283,10 @@ def ranked(found: list[Row], least: int = LAYOUTS) -> dict[str, dict]:
     return out
 
 
-def memory(found: list[Row]) -> dict[str, dict]:
+def memory(rows: list[Row]) -> dict[str, dict]:
     """Peak bytes of a device against what was measured, in percent: dense models and mixtures apart."""
     groups: dict[str, list[Row]] = {}
-    for r in found:
+    for r in rows:
         if r.peak:
             groups.setdefault(f"{r.source}, {'mixtures' if r.args[0].moe else 'dense'}", []).append(r)
     return {
@@ -308,8 +308,8 @@ def unseen() -> dict:
     return {"cases": cases, "rows": each} | memory_and_layouts(found, 4)
 
 
-def memory_and_layouts(found: list[Row], least: int = LAYOUTS) -> dict:
-    held, layouts = memory(found), ranked(found, least)
+def memory_and_layouts(rows: list[Row], least: int = LAYOUTS) -> dict:
+    held, layouts = memory(rows), ranked(rows, least)
     print(table("peak memory", held))
     for name, r in layouts.items():
         print(f"{name}: {r['rows']} layouts, rank correlation {r['rank']:.2f}, regret {r['regret']:.1f} %")
@@ -331,16 +331,16 @@ def pace(n: int = 20000, rounds: int = 5) -> float:
     return n / min(taken)
 
 
-def mean(found: dict[str, dict]) -> dict[str, dict]:
+def mean(sources: dict[str, dict]) -> dict[str, dict]:
     """Mean over sources, whatever the number of their rows."""
-    methods = [m for m in next(iter(found.values())) if m != "rows"]
-    keys = found[next(iter(found))]
-    return {m: {x: statistics.mean(f[m][x] for f in found.values()) for x in keys[m]} for m in methods}
+    methods = [m for m in next(iter(sources.values())) if m != "rows"]
+    keys = sources[next(iter(sources))]
+    return {m: {x: statistics.mean(f[m][x] for f in sources.values()) for x in keys[m]} for m in methods}
 
 
-def table(title: str, found: dict[str, dict]) -> str:
+def table(title: str, sources: dict[str, dict]) -> str:
     lines = [f"\n{title}", f"{'':44}{'median':>8}{'p90':>8}{'worst':>8}{'bias':>8}{'inside':>8}{'width':>8}"]
-    for source, f in found.items():
+    for source, f in sources.items():
         for method in (m for m in f if m != "rows"):
             s = f[method]
             name = f"{source} ({f['rows']}), {method}" if "rows" in f else f"{source}, {method}"

@@ -108,22 +108,22 @@ def predicted(s: Server, kind: str, prompt, answer, users) -> dict:
     return {kind: prefill + (answer - 1) * turns}
 
 
-def stacked(found: list[Row]) -> list[tuple[list[int], Row, tuple]]:
+def stacked(rows: list[Row]) -> list[tuple[list[int], Row, tuple]]:
     """Rows that differ in numbers alone: where they stand, one of them, and the numbers as arrays."""
     import numpy as np
 
     groups: dict = {}
-    for i, r in enumerate(found):
+    for i, r in enumerate(rows):
         groups.setdefault((r.kind, r.engine, r.server.config, r.server.chip.name, r.server.deployment), []).append(i)
-    numbers = lambda g: tuple(np.array([getattr(found[i], n) for i in g]) for n in ("prompt", "answer", "users"))  # noqa: E731
-    return [(g, found[g[0]], numbers(g)) for g in groups.values()]
+    numbers = lambda g: tuple(np.array([getattr(rows[i], n) for i in g]) for n in ("prompt", "answer", "users"))  # noqa: E731
+    return [(g, rows[g[0]], numbers(g)) for g in groups.values()]
 
 
-def free(found: list[Row]) -> list[tuple[str, str, float, float]]:
+def free(rows: list[Row]) -> list[tuple[str, str, float, float]]:
     """(engine or "", constant, guess, standard deviation of its log) of all that some row shows."""
     out = [("", n, KERNELS[n], sd) for n, sd in FREE.items()]
-    for engine in dict.fromkeys(r.engine for r in found if r.engine != "unknown"):
-        its = [r for r in found if r.engine == engine]
+    for engine in dict.fromkeys(r.engine for r in rows if r.engine != "unknown"):
+        its = [r for r in rows if r.engine == engine]
         some = ADDS | (COMPILED if engine == "jax" else {})
         loop, moe = any(r.kind == "loop" for r in its), any(r.mixture for r in its)
         keep = [n for n in some if (loop or n not in LOOP) and (moe or n != "moe")]
@@ -146,7 +146,7 @@ def stand(names: list[tuple]) -> list[float]:
     return [math.log(has(e, n) / guess) / sd for e, n, guess, sd in names]
 
 
-def fit(found: list[Row]) -> tuple[Constants, dict[str, Engine]]:
+def fit(rows: list[Row]) -> tuple[Constants, dict[str, Engine]]:
     """Least squares of log errors, with priors; engines, chips and models weigh alike, and large errors count in proportion.
 
     The search begins at the course's constants, and ends where a step gains less than a five-thousandth.
@@ -154,15 +154,15 @@ def fit(found: list[Row]) -> tuple[Constants, dict[str, Engine]]:
     import numpy as np
     from scipy.optimize import least_squares
 
-    found = [r for r in found if r.engine != "unknown" and r.kind != "throughput"]
-    names, groups, alike = free(found), stacked(found), {}
-    for r in found:
+    rows = [r for r in rows if r.engine != "unknown" and r.kind != "throughput"]
+    names, groups, alike = free(rows), stacked(rows), {}
+    for r in rows:
         key = r.engine, r.server.chip.name, r.model
         alike[key] = alike.get(key, 0) + 1
-    cells = [(i, what) for i, r in enumerate(found) for what in r.what]
+    cells = [(i, what) for i, r in enumerate(rows) for what in r.what]
     place = {cell: n for n, cell in enumerate(cells)}
-    measured = np.log([found[i].what[what] for i, what in cells])
-    many = [alike[found[i].engine, found[i].server.chip.name, found[i].model] for i, _ in cells]
+    measured = np.log([rows[i].what[what] for i, what in cells])
+    many = [alike[rows[i].engine, rows[i].server.chip.name, rows[i].model] for i, _ in cells]
     weight = np.minimum(1, ENOUGH / np.array(many)) ** 0.5 / [ERROR.get(what, 0.12) for _, what in cells]
 
     def off(u):  # of one set of constants, or of several at once: one below the other
@@ -183,14 +183,14 @@ def fit(found: list[Row]) -> tuple[Constants, dict[str, Engine]]:
     got = least_squares(off, np.clip(stand(names), -7, 7), slopes, bounds=(-8, 8), ftol=2e-4, xtol=1e-4, max_nfev=12).x
     k, engines = constants(names, got)
 
-    def short(one):
+    def short(constants):
         kept = "measured", "budget"
-        return replace(one, **{n: x if n in kept else float(f"{x:.3g}") for n, x in vars(one).items()})
+        return replace(constants, **{n: x if n in kept else float(f"{x:.3g}") for n, x in vars(constants).items()})
 
     return short(k), {e: short(one) for e, one in engines.items()} | {"unknown": unknown(engines)}
 
 
-def apart(found: list[Row]) -> dict[str, tuple[list[Row], list[Row]]]:
+def apart(rows: list[Row]) -> dict[str, tuple[list[Row], list[Row]]]:
     """What is left out in turn: its rows, and those that the constants are then fitted to."""
     out = {}
     for what, key in (
@@ -199,16 +199,16 @@ def apart(found: list[Row]) -> dict[str, tuple[list[Row], list[Row]]]:
         ("chip", lambda r: r.server.chip.name if r.kind == "loop" else ""),
         ("model", lambda r: r.model if r.kind == "loop" else ""),
     ):
-        for name in dict.fromkeys(map(key, found)):
+        for name in dict.fromkeys(map(key, rows)):
             if name:
-                out[f"{what} {name}"] = [r for r in found if key(r) == name], [r for r in found if key(r) != name]
+                out[f"{what} {name}"] = [r for r in rows if key(r) == name], [r for r in rows if key(r) != name]
     return out
 
 
-def errors(found: list[Row], k: Constants, engines: dict[str, Engine], known: bool = True) -> list[dict]:
+def errors(rows: list[Row], k: Constants, engines: dict[str, Engine], known: bool = True) -> list[dict]:
     """Of each row and what was measured of it: predicted over measured, and whether it lies in the interval."""
     out = []
-    for r in found:
+    for r in rows:
         engine = engines[r.engine] if known and r.engine in engines else engines["unknown"]
         s = replace(r.server, engine=engine, constants=k)
         said = predicted(s, r.kind, r.prompt, r.answer, r.users)
@@ -219,32 +219,32 @@ def errors(found: list[Row], k: Constants, engines: dict[str, Engine], known: bo
     return out
 
 
-def score(some: list[dict]) -> dict[str, float]:
+def score(errors: list[dict]) -> dict[str, float]:
     """Absolute errors in percent, their median and 90th percentile, and the median with its sign; the interval's coverage and width."""
-    size = [100 * abs(e["ratio"] - 1) for e in some]
+    size = [100 * abs(e["ratio"] - 1) for e in errors]
     return {
-        "rows": len(some),
+        "rows": len(errors),
         "median": statistics.median(size),
         "p90": percentile(size, 0.9),
-        "bias": 100 * (statistics.median(e["ratio"] for e in some) - 1),
-        "inside": statistics.mean(e["inside"] for e in some),
-        "width": statistics.median(e["width"] for e in some),
+        "bias": 100 * (statistics.median(e["ratio"] for e in errors) - 1),
+        "inside": statistics.mean(e["inside"] for e in errors),
+        "width": statistics.median(e["width"] for e in errors),
     }
 
 
-def grouped(some: list[dict]) -> dict[str, dict]:
+def grouped(errors: list[dict]) -> dict[str, dict]:
     """Scores by source and what was measured; of loops dense models and mixtures apart."""
     groups: dict[str, list] = {}
-    for e in some:
+    for e in errors:
         kind = ", mixtures" if e["row"].mixture else ""
         groups.setdefault(f"{e['row'].source}: {e['what']}{kind}", []).append(e)
     return {name: score(es) for name, es in groups.items()}
 
 
-def choices(some: list[dict]) -> dict[str, float]:
+def choices(errors: list[dict]) -> dict[str, float]:
     """Loads of which several deployments were measured on as many chips: how often the quickest was picked, or one within 5 %."""
     alike: dict = {}
-    for e in some:
+    for e in errors:
         r = e["row"]
         if e["what"] == "gap":
             key = r.engine, r.model, r.server.chip.name, r.server.deployment.weights, r.prompt, r.answer, r.users
@@ -254,9 +254,9 @@ def choices(some: list[dict]) -> dict[str, float]:
     return {"loads": len(several), "right": statistics.mean(x <= 1.05 for x in lost), "worst": 100 * (max(lost) - 1)}
 
 
-def table(title: str, found: dict[str, dict]) -> str:
+def table(title: str, scores: dict[str, dict]) -> str:
     lines = [f"\n{title}", f"{'':56}{'median':>8}{'p90':>8}{'bias':>8}{'inside':>8}{'width':>8}"]
-    for name, s in found.items():
+    for name, s in scores.items():
         numbers = "".join(f"{s[x]:8.1f}" for x in ("median", "p90", "bias"))
         lines.append(f"{name + ' (' + str(s['rows']) + ')':56}{numbers}{s['inside']:8.0%}{s['width']:8.2f}")
     return "\n".join(lines)
@@ -290,9 +290,9 @@ def main(argv: list[str] | None = None) -> int:
     return 0
 
 
-def store(found: list[Row], inside: list[dict], cases: dict[str, list[dict]], body: dict) -> None:
+def store(rows: list[Row], inside: list[dict], cases: dict[str, list[dict]], body: dict) -> None:
     """All scores, and predicted over measured of each row."""
-    each: dict[str, dict] = {r.name: {} for r in found}
+    each: dict[str, dict] = {r.name: {} for r in rows}
     for case, some in ({"in sample": inside} | cases).items():
         for e in some:
             each[e["row"].name].setdefault(e["what"], {})[case] = float(f"{e['ratio']:.4g}")

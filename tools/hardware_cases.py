@@ -85,7 +85,7 @@ def normal(*shape: int):
     return jax.random.normal(jax.random.key(0), shape, jnp.bfloat16) * shape[0] ** -0.5
 
 
-def product(what: str, B: int, D: int, matrices: Callable, apply: Callable, kind: str = "bf16") -> Case:
+def product(name: str, B: int, D: int, matrices: Callable, apply: Callable, kind: str = "bf16") -> Case:
     """x[B, D] times one square matrix after the other."""
 
     def step(x, weights):
@@ -99,7 +99,7 @@ def product(what: str, B: int, D: int, matrices: Callable, apply: Callable, kind
         return Server(model("llama-3-8b"), chip, stored, ENGINES["jax"]).product(Product("mlp", m=B, n=D, k=D))
 
     return Case(
-        what,
+        name,
         {"B": B, "D": D, "F": D, "weights": kind},
         lambda: Program(step, normal(B, D), matrices(), len(matrices())),
         lambda chip: on_chip(roofline.matmul(B, D, D, w=2 if kind == "bf16" else 1), chip),
@@ -122,9 +122,9 @@ def memory(sizes: Sizes, chip: Chip | None) -> Iterator[Case]:
 
     from helpers.kernels.machine import poly, poly_work
 
-    def case(what: str, n: int, moved: float, program: Callable[[], Program]) -> Case:
+    def case(name: str, n: int, moved: float, program: Callable[[], Program]) -> Case:
         reached = lambda chip: moved / Pace(chip).memory  # noqa: E731
-        return Case(what, {"elements": n}, program, lambda chip: on_chip(Work(bytes=moved), chip), reached)
+        return Case(name, {"elements": n}, program, lambda chip: on_chip(Work(bytes=moved), chip), reached)
 
     for n in sizes.elements:
         both = lambda n=n: Program(lambda x, _: poly(0, 1)(x), jnp.ones(n))  # noqa: E731
@@ -204,12 +204,12 @@ def attention(sizes: Sizes, chip: Chip | None) -> Iterator[Case]:
             *x, is_causal=True, implementation=n
         )
 
-    def case(T: int, what: str, form: Callable) -> Case:
+    def case(T: int, name: str, form: Callable) -> Case:
         size = bench_attention.Case(T, sizes.H, True)
         operation = Attention(size.B * T, size.N, keys=(T + 1) / 2, every=T, width=sizes.H)
         qkv = lambda: [normal(size.B, T, size.N, size.H)] * 3  # noqa: E731
         return Case(
-            what,
+            name,
             {"B": size.B, "T": T, "N": size.N, "H": size.H},
             lambda: Program(lambda q, kv: form(q, *kv), qkv()[0], qkv()[1:]),
             lambda chip: bench_attention.floor(size, chip),

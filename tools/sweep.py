@@ -86,54 +86,54 @@ def findings(case: Case) -> Iterator[tuple[str, str]]:
         yield from doubtful(found.best[0], pods)
 
 
-def impossible(at: Step) -> Iterator[tuple[str, str]]:
+def impossible(step: Step) -> Iterator[tuple[str, str]]:
     """Of one step: more FLOPs/s than the chips have, bytes below nothing."""
-    used = utilisation(at.config, at.slice.chip, at.layout, at.tokens / at.T, at.T, at.estimate.mid)
+    used = utilisation(step.config, step.slice.chip, step.layout, step.tokens / step.T, step.T, step.estimate.mid)
     for name, share in zip(("MFU", "HFU"), used):
         if not 0 < share < 1:
-            yield name, f"{at.layout} has {name} {share:.2f}"
-    below = {role: x for role, x in vars(at.memory).items() if not 0 <= x < inf}
-    below |= {part: x for part, x in at.estimate.parts.items() if not 0 <= x < inf}
+            yield name, f"{step.layout} has {name} {share:.2f}"
+    below = {role: x for role, x in vars(step.memory).items() if not 0 <= x < inf}
+    below |= {part: x for part, x in step.estimate.parts.items() if not 0 <= x < inf}
     if below:
-        yield "negative", f"{at.layout} has {below}"
-    if not at.estimate.low < at.estimate.mid < at.estimate.high or at.estimate.mid < at.math:
-        yield "order", f"{at.layout}: floor {at.math:.3g} s, estimate {at.estimate.mid:.3g} s"
+        yield "negative", f"{step.layout} has {below}"
+    if not step.estimate.low < step.estimate.mid < step.estimate.high or step.estimate.mid < step.math:
+        yield "order", f"{step.layout}: floor {step.math:.3g} s, estimate {step.estimate.mid:.3g} s"
 
 
-def doubtful(first: Step, pods: int) -> Iterator[tuple[str, str]]:
+def doubtful(step: Step, pods: int) -> Iterator[tuple[str, str]]:
     """Of the first layout: tp over the network, or blocks of cp too short to hide, where another is within a tenth."""
-    s, a, mid = first.slice, first.layout, first.estimate.mid
+    s, a, mid = step.slice, step.layout, step.estimate.mid
     if not s.chip.axes and a.tp > s.chips:
-        inside = fastest(first, pods, lambda laid: (laid.tp <= s.chips) & hides(first, laid))
+        inside = fastest(step, pods, lambda laid: (laid.tp <= s.chips) & hides(step, laid))
         if inside <= NEAR * mid:
             yield "tp", f"{a} takes {mid:.3g} s, and tp inside a domain {inside:.3g} s"
-    if not hides(first, a):
-        longer = fastest(first, pods, lambda laid: hides(first, laid))
-        has = f"{a} has {first.T / a.cp:.0f} tokens a chip, {shortest(first, a):.0f} hide a hop"
+    if not hides(step, a):
+        longer = fastest(step, pods, lambda laid: hides(step, laid))
+        has = f"{a} has {step.T / a.cp:.0f} tokens a chip, {shortest(step, a):.0f} hide a hop"
         kind = "cp" if longer < inf else "cp, and nothing else fits"
         yield kind, f"{has}; {mid:.3g} s, and {longer:.3g} s with longer blocks or none"
 
 
-def hides(at: Step, a: Layout):
+def hides(step: Step, a: Layout):
     """Whether there is no ring, or its blocks are long enough."""
-    return (a.cp == 1) | (at.T / a.cp >= shortest(at, a))
+    return (a.cp == 1) | (step.T / a.cp >= shortest(step, a))
 
 
-def shortest(at: Step, a: Layout):
+def shortest(step: Step, a: Layout):
     """Tokens of a sequence that a chip needs so that its work hides a hop of ring attention (chapter 6), stripes under the mask.
 
     At the rates that attention and links reach in the estimate; latent attention sends fewer numbers than its heads have.
     """
-    of, c = at.slice.chip, at.config
+    of, c = step.slice.chip, step.config
     W, heads = Pace(of).rate(a.cp, a.tp), c.N / a.tp
     sent = c.mla.kv_rank + c.mla.rope if c.mla else 2 * np.maximum(c.K / a.tp, 1) * c.H
     G = heads * (c.qk + c.mla.v if c.mla else 2 * c.H) / sent
     return hidden_block(of.rate() * Pace(of).power * CONSTANTS.attention, W, G=G, share=0.5)
 
 
-def fastest(like: Step, pods: int, keeps) -> float:
+def fastest(example: Step, pods: int, keeps) -> float:
     """Seconds of the fastest layout that fits and `keeps` a condition: every one is priced, without the search's own ranking."""
-    c, tokens, T, s = like.config, like.tokens, like.T, like.slice
+    c, tokens, T, s = example.config, example.tokens, example.T, example.slice
     best = inf
     for laid in layout_search.grids(c, tokens, T, s, Layout(pods=pods)):
         ok = np.asarray(keeps(laid))

@@ -39,7 +39,7 @@ def weigh(root: Path) -> dict[str, int]:
 
 def report(root: Path, to: Path) -> dict[str, int]:
     """Weigh the site and write the result to `to` as JSON, heaviest page first."""
-    found = dict(sorted(weigh(root).items(), key=lambda item: -item[1]))
+    found = dict(sorted(weigh(root).items(), key=lambda part: -part[1]))
     to.parent.mkdir(parents=True, exist_ok=True)
     to.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
     return found

@@ -20,10 +20,10 @@ REPAIRS = [
 REPAIRS = [(re.compile(pattern, re.DOTALL), new) for pattern, new in REPAIRS]
 
 
-def _spoken(classes: str, rest: str, formula: str) -> str:
+def _spoken(classes: str, after: str, formula: str) -> str:
     """A table heading that is a formula and nothing else, with words for it: α hbm. (axe-core counts no label there.)"""
     words = " ".join(re.sub(r"<[^>]*>", " ", formula).split())
-    return f'<th class="{classes}"><span class="visually-hidden">{words}</span>{rest}'
+    return f'<th class="{classes}"><span class="visually-hidden">{words}</span>{after}'
 
 
 def repaired(body: str) -> str:

@@ -63,9 +63,9 @@ def addresses(url: str, branch: str, path: str) -> dict[str, str]:
     }
 
 
-def links(found: dict[str, str], what: str) -> str:
+def links(addresses: dict[str, str], kind: str) -> str:
     """The links as a paragraph."""
-    each = " ".join(f'<a href="{escape(to)}">Open the {what} in {where}</a>' for where, to in found.items())
+    each = " ".join(f'<a href="{escape(to)}">Open the {kind} in {where}</a>' for where, to in addresses.items())
     return f'<p class="launch">{each}</p>'
 
 

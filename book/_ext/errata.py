@@ -80,9 +80,9 @@ def summary(data: dict, sources: list[str], scope: dict) -> str:
     """How many rows each source has, by what they change, and the ones to know first."""
     rows = data["errata"]
 
-    def line(name: str, of: list[dict]) -> str:
-        counts = [sum(row["severity"] == s for row in of) for s in SEVERITIES]
-        return f'<tr><th scope="row">{name}</th>' + "".join(f"<td>{n}</td>" for n in (*counts, len(of))) + "</tr>"
+    def line(name: str, rows: list[dict]) -> str:
+        counts = [sum(row["severity"] == s for row in rows) for s in SEVERITIES]
+        return f'<tr><th scope="row">{name}</th>' + "".join(f"<td>{n}</td>" for n in (*counts, len(rows))) + "</tr>"
 
     head = "".join(f'<th scope="col">{h}</th>' for h in ("source", "a conclusion", "a number", "only a label", "all"))
     body = "".join(

@@ -77,7 +77,7 @@ def picture(source: str) -> str:
     return eval(f"plot.{last}", scope)._repr_html_()
 
 
-def table(found: dict, grade_id: str) -> str:
+def table(check: dict, grade_id: str) -> str:
     """Cases of a check, a column each, and behind them those whose results are to be tried.
 
     >>> shown = {"answer": "double", "given": ["x"], "results": [["", "result"]], "cases": [{"given": ["2"], "gives": {"": "4"}}],
@@ -87,20 +87,20 @@ def table(found: dict, grade_id: str) -> str:
     <tr><th scope="row"><code>x</code></th><td>2</td><td>51</td></tr>
     <tr class="gives"><th scope="row"><code>result</code></th><td>4</td><td data-hash="0a1b" data-salt="ch01-q01-check 0 ">?</td></tr>
     """
-    cases, tried = found["cases"], found["numbers"]
+    cases, tried = check["cases"], check["numbers"]
     heads = [f"case {i + 1}" for i in range(len(cases))] + [f"try {i + 1}" for i in range(len(tried))]
     rows = [
         _row(name, [f"<td>{escape(column['given'][i])}</td>" for column in [*cases, *tried]])
-        for i, name in enumerate(found["given"])
+        for i, name in enumerate(check["given"])
     ]
-    for i, (entry, label) in enumerate(found["results"]):
+    for i, (entry, label) in enumerate(check["results"]):
         told = [f"<td>{escape(case['gives'].get(entry, '–'))}</td>" for case in cases]
         asked = [_asked(one["hashes"].get(entry), f"{grade_id} {j} {entry}") for j, one in enumerate(tried)]
         rows.append(_row(label, told + asked, "" if i else ' class="gives"'))
     kind = "cases cases-tried" if len(cases) == 2 and tried else "cases"
     lines = [
         f'<form class="{kind}"><div class="pst-scrollable-table-container"><table class="table">',
-        f'<caption class="visually-hidden">Cases of {escape(found["answer"])}</caption>',
+        f'<caption class="visually-hidden">Cases of {escape(check["answer"])}</caption>',
         "<thead><tr><td></td>" + "".join(f'<th scope="col">{head}</th>' for head in heads) + "</tr></thead>",
         "<tbody>",
         *rows,

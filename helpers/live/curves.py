@@ -52,7 +52,7 @@ class Curves:
         }  # fmt: skip
 
     def svg(
-        self, key: str, alt: str, values: Mapping, said: Mapping, ask: Callable[[float], Mapping[str, float]]
+        self, key: str, alt: str, values: Mapping, texts: Mapping, ask: Callable[[float], Mapping[str, float]]
     ) -> str:
         """The drawing; `ask` gives the figure's results at another value of the slider."""
         along = [ask(value) for value in self.over.grid]
@@ -66,7 +66,7 @@ class Curves:
             f'<title id="{key}-alt">{escape(alt)}</title><g class="live-grid">',
             *_across(self.x, px),
             *(_tick(k, low, max(high, low + 1), unit, py) for k in range(TICKS)),
-            f'<text x="2" y="14" data-axis>{escape(filled(self.label, said))}</text></g>',
+            f'<text x="2" y="14" data-axis>{escape(filled(self.label, texts))}</text></g>',
         ]
         for n, curve in enumerate(self.curves):
             points = " ".join(f"{px(x):.1f},{py(y):.1f}" for x, y in zip(self.over.grid, lines[curve.result]) if y == y)
@@ -92,16 +92,16 @@ class Curves:
         return "".join(f'<text data-end x="{x:.1f}" {place}>{c.label}</text>' for c, place in zip(self.curves, places))
 
 
-def spread(at: Mapping[str, float], top: float, foot: float, gap: float = GAP) -> dict[str, float]:
+def spread(heights: Mapping[str, float], top: float, foot: float, gap: float = GAP) -> dict[str, float]:
     """Heights of names beside the ends of their lines, moved apart where they are too near, in order.
 
     >>> spread({"a": 100.0, "b": 103.0, "c": 290.0, "d": 295.0}, 26, 280, 15)
     {'a': 100.0, 'b': 115.0, 'c': 265, 'd': 280}
     """
-    order = sorted(at, key=lambda name: at[name])
+    order = sorted(heights, key=lambda name: heights[name])
     out, least = {}, top
     for name in order:
-        out[name] = max(at[name], least)
+        out[name] = max(heights[name], least)
         least = out[name] + gap
     most = foot
     for name in reversed(order):

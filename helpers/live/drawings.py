@@ -48,7 +48,7 @@ class Plot:
             "y": scale(self.y, HEIGHT - BOTTOM, TOP),
         }
 
-    def svg(self, key: str, alt: str, values: dict[str, float], said: dict[str, str] | None = None) -> str:
+    def svg(self, key: str, alt: str, values: dict[str, float], texts: dict[str, str] | None = None) -> str:
         """Axes, grid and marks; the colours are the page's own, so that dark mode needs nothing else."""
         corners = f'x="{LEFT}" y="{TOP}" width="{WIDTH - LEFT - RIGHT}" height="{HEIGHT - TOP - BOTTOM}"'
         out = [
@@ -124,7 +124,7 @@ class Boxes:
         every = [_moves({"height": self.height}), *(_moves(_places(s)) for s in self.shapes)]
         return {"marks": [], "moves": [moves for moves in every if moves]}
 
-    def svg(self, key: str, alt: str, values: dict[str, float], said: dict[str, str]) -> str:
+    def svg(self, key: str, alt: str, values: dict[str, float], texts: dict[str, str]) -> str:
         """All shapes in their order; a later one lies over an earlier one."""
         size = _written({"height": str(self.height) if isinstance(self.height, int) else self.height}, values)
         out = [f'<svg width="100%" {size} role="img" aria-labelledby="{key}-alt" class="live-boxes">']
@@ -137,7 +137,7 @@ class Boxes:
         for shape in self.shapes:
             at = _written(_places(shape), values)
             if isinstance(shape, Label):
-                result = shape.result and f' <tspan data-result="{shape.result}">{escape(said[shape.result])}</tspan>'
+                result = shape.result and f' <tspan data-result="{shape.result}">{escape(texts[shape.result])}</tspan>'
                 dx = f' dx="{shape.dx}"' if shape.dx else ""
                 out.append(
                     f'<text {at}{dx} text-anchor="{shape.anchor}" class="{shape.kind}">{escape(shape.text)}{result}</text>'

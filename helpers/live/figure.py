@@ -138,13 +138,13 @@ class LiveFigure:
             + "</figure>"
         )
 
-    def _drawn(self, key: str, values: Mapping[str, float], said: Mapping[str, str]) -> str:
+    def _drawn(self, key: str, values: Mapping[str, float], texts: Mapping[str, str]) -> str:
         if not self.drawing:
             return ""
-        alt, ask = filled(self.alt, said), {}
+        alt, ask = filled(self.alt, texts), {}
         if isinstance(self.drawing, Curves):
             ask["ask"] = lambda value: self.function(**self.settings() | {self.drawing.over.name: value})
-        return self.drawing.svg(key, alt, values, said, **ask)
+        return self.drawing.svg(key, alt, values, texts, **ask)
 
 
 def _javascript(function: Callable[..., dict[str, float]], names: tuple[str, ...]) -> str:

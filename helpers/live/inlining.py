@@ -23,7 +23,7 @@ def folded(source: str) -> str:
     '(a)=>{\nconst b=a-1,\nc=a-b,\nd=c*c;\nreturn [d,b]}'
     """
     counts = Counter(NAME.findall(source))
-    return BLOCK.sub(lambda found: _statement(found[0], counts), source)
+    return BLOCK.sub(lambda match: _statement(match[0], counts), source)
 
 
 def _statement(text: str, counts: Counter) -> str:
@@ -44,8 +44,8 @@ def _filled(expression: str, waiting: dict) -> tuple[str, int]:
     """An expression with what waited for it, and how tightly it holds together."""
 
     def put(least: int):
-        def one(found: re.Match) -> str:
-            text, level = waiting.pop(found[0], (found[0], CLOSED))
+        def one(match: re.Match) -> str:
+            text, level = waiting.pop(match[0], (match[0], CLOSED))
             return text if level >= least else f"({text})"
 
         return one

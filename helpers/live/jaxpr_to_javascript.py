@@ -94,16 +94,16 @@ def traced(f: Callable, args: Sequence) -> tuple:
 class _Value:
     """The text of one operand: an atom (a name or a literal); `row` if it is a JavaScript array.
 
-    each  a short text of its element i, which mentions the atoms `uses`: one pass over a row in place of two
+    entry  a short text of its element i, which mentions the atoms `uses`: one pass over a row in place of two
     """
 
-    def __init__(self, text: str, row: bool = False, each: str = "", uses: Sequence[str] = ()):
-        self.text, self.row, self.each, self.uses = text, row, each, uses or [text]
+    def __init__(self, text: str, row: bool = False, entry: str = "", uses: Sequence[str] = ()):
+        self.text, self.row, self.entry, self.uses = text, row, entry, uses or [text]
 
     @property
     def element(self) -> str:
-        if self.each:
-            return f"({self.each})"
+        if self.entry:
+            return f"({self.entry})"
         return f"{self.text}[i]" if self.row else self.text
 
 
@@ -313,11 +313,11 @@ def _cast(old, new) -> str:
     return "{0}"
 
 
-def _check(shape, dtype, what: str) -> None:
+def _check(shape, dtype, primitive: str) -> None:
     """Refuse what a JavaScript number or row of numbers cannot stand for."""
     if len(shape) > 1:
         raise NotImplementedError(
-            f"helpers.live.jaxpr_to_javascript writes numbers and rows of numbers; {what} makes an array of shape {tuple(shape)}"
+            f"helpers.live.jaxpr_to_javascript writes numbers and rows of numbers; {primitive} makes an array of shape {tuple(shape)}"
         )
     if dtype not in (np.float64, np.int64, np.int32, bool):
-        raise NotImplementedError(f"helpers.live.jaxpr_to_javascript computes in float64; {what} makes {dtype}")
+        raise NotImplementedError(f"helpers.live.jaxpr_to_javascript computes in float64; {primitive} makes {dtype}")

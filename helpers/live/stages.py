@@ -49,32 +49,32 @@ def staged(f: Callable, *groups: Sequence[float], brief: int) -> tuple[str, str]
     return folded(f"({','.join(own[0])})=>{{\n{writer.body(asked)}return [{','.join(asked)}]}}"), folded(late)
 
 
-def _later(own: Sequence, lines: Sequence[Mapping], outs: tuple, given: set[str]) -> tuple[list, str]:
+def _later(arguments: Sequence, lines: Sequence[Mapping], outs: tuple, given: set[str]) -> tuple[list, str]:
     """What the later stages ask of the first one, and their text with new names."""
     fresh, new, asked = Writer(), {}, []
 
-    def renamed(found: re.Match) -> str:
-        name = found[0]
+    def renamed(match: re.Match) -> str:
+        name = match[0]
         if name in given and name not in new:
             asked.append(name)
             new[name] = fresh.name()
         return new.get(name, name)
 
-    def result(some: Sequence[str]) -> str:
-        return f"return [{','.join(_NAME.sub(renamed, o) for o in some)}]"
+    def result(outputs: Sequence[str]) -> str:
+        return f"return [{','.join(_NAME.sub(renamed, o) for o in outputs)}]"
 
-    def written(some: Mapping[str, str]) -> str:
+    def written(assigned: Mapping[str, str]) -> str:
         lines = []
-        for name, expression in some.items():
+        for name, expression in assigned.items():
             right = _NAME.sub(renamed, expression)
             new[name] = fresh.name()
             lines.append((new[name], right))
         return constants(lines)
 
     text = ""
-    for n, (args, some) in enumerate(zip(own, lines)):
+    for n, (args, some) in enumerate(zip(arguments, lines)):
         new |= {name: fresh.name() for name in args}
-        last = ",all" if n == len(own) - 1 else ""
+        last = ",all" if n == len(arguments) - 1 else ""
         text += f"{'return ' if n else ''}({','.join(new[a] for a in args)}{last})=>{{\n{written(some)}"
-    text += f"if(!all){result(outs[0])};\n{written(lines[-1])}{result(outs[1])}{'}' * len(own)}"
+    text += f"if(!all){result(outs[0])};\n{written(lines[-1])}{result(outs[1])}{'}' * len(arguments)}"
     return asked, f"([{','.join(new[n] for n in asked)}])=>{text}"

@@ -35,11 +35,11 @@ class Rows:
 
     groups: Mapping[str, tuple[str, ...]]
 
-    def html(self, title: str, results: Mapping[str, Result], values: Mapping[str, float], said: Mapping) -> str:
+    def html(self, title: str, results: Mapping[str, Result], values: Mapping[str, float], texts: Mapping) -> str:
         """The table at these values and their texts."""
         bodies = []
         for heading, names in self.groups.items():
-            lines = "".join(_line(results[name], values, said[name]) for name in names)
+            lines = "".join(_line(results[name], values, texts[name]) for name in names)
             head = heading and f'<tr><th colspan="2" scope="rowgroup">{escape(heading)}</th></tr>'
             bodies.append(f"<tbody>{head}{lines}</tbody>")
         return (
@@ -60,10 +60,10 @@ def _line(r: Result, values: Mapping[str, float], text: str) -> str:
     return f'<tr{hidden}><th scope="row">{escape(r.label)}</th><td>{cell}</td></tr>'
 
 
-def table_html(title: str, results: tuple[Result, ...], values: Mapping[str, float], said: Mapping[str, str]) -> str:
+def table_html(title: str, results: tuple[Result, ...], values: Mapping[str, float], texts: Mapping[str, str]) -> str:
     """A row for each result that has a label; nothing if none has one."""
     labelled = {r.name: r for r in results if r.label}
-    return Rows({"": tuple(labelled)}).html(title, labelled, values, said) if labelled else ""
+    return Rows({"": tuple(labelled)}).html(title, labelled, values, texts) if labelled else ""
 
 
 @dataclass(frozen=True)
@@ -79,22 +79,22 @@ class Columns:
     rows: Mapping[str, str]
     columns: Mapping[str, str]
 
-    def html(self, title: str, results: Mapping[str, Result], values: Mapping[str, float], said: Mapping) -> str:
+    def html(self, title: str, results: Mapping[str, Result], values: Mapping[str, float], texts: Mapping) -> str:
         """The table at these values and their texts; it scrolls sideways where it has to."""
         head = "".join(f'<th scope="col">{escape(text)}</th>' for text in self.columns.values() if text)
-        lines = "".join(self._line(row, label, values, said) for row, label in self.rows.items())
+        lines = "".join(self._line(row, label, values, texts) for row, label in self.rows.items())
         return (
             f'<div class="pst-scrollable-table-container live-forms" tabindex="0" role="region" aria-label="{escape(title)}">'
             f'<table class="table"><caption>{escape(title)}</caption><thead><tr><th scope="col">{escape(self.corner)}</th>{head}</tr>'
             f"</thead><tbody>{lines}</tbody></table></div>"
         )
 
-    def _line(self, row: str, label: str, values: Mapping[str, float], said: Mapping) -> str:
+    def _line(self, row: str, label: str, values: Mapping[str, float], texts: Mapping) -> str:
         cells = ""
         for quantity, heading in self.columns.items():
             name = f"{row}_{quantity}"
-            span = f'<span data-result="{name}">{escape(said[name])}</span>'
+            span = f'<span data-result="{name}">{escape(texts[name])}</span>'
             cells = f"{cells}<td>{span}</td>" if heading else f"{cells.removesuffix('</td>')}{span}</td>"
         known = any(not math.isnan(values[f"{row}_{q}"]) for q, heading in self.columns.items() if heading)
         hidden = "" if known else " hidden"
-        return f'<tr data-row="{row}"{hidden}><th scope="row">{escape(filled(label, said))}</th>{cells}</tr>'
+        return f'<tr data-row="{row}"{hidden}><th scope="row">{escape(filled(label, texts))}</th>{cells}</tr>'

@@ -76,10 +76,10 @@ def counted(sentence: str) -> str:
 NAME = re.compile(r"\{(\w+)\}")
 
 
-def filled(sentence: str, said: Mapping[str, str]) -> str:
+def filled(sentence: str, texts: Mapping[str, str]) -> str:
     """A sentence with the words that its names stand for, whose own names are filled in too; `fill` in figure_controls.js does it.
 
     >>> filled("{who}: {part}", {"who": "a model", "part": "{D} numbers", "D": "4,096"})
     'a model: 4,096 numbers'
     """
-    return NAME.sub(lambda found: filled(said[found[1]], said), sentence)
+    return NAME.sub(lambda match: filled(texts[match[1]], texts), sentence)

@@ -33,11 +33,11 @@ WINDOW = {"width": 1000, "height": 700}  # the style sheet keeps this room for t
 COLOURS = 32  # text on a page has few
 
 
-def printed(what: grade.Class, found: list[grade.Result]) -> str:
+def printed(group: grade.Class, results: list[grade.Result]) -> str:
     """What `make grade` prints."""
     out = io.StringIO()
     with contextlib.redirect_stdout(out):
-        grade.print_results(what, found)
+        grade.print_results(group, results)
     return out.getvalue().rstrip()
 
 
@@ -51,9 +51,9 @@ def photograph(page, heading: str, below: int, to: Path) -> None:
         taken.convert("RGB").quantize(COLOURS, dither=Image.Dither.NONE).save(to, optimize=True)
 
 
-def read(one: term.Term, page) -> None:
+def read(handed_in: term.Term, page) -> None:
     """Give points in the Formgrader, to one by its page, and keep what that looks like."""
-    with term.formgrader(one) as url:
+    with term.formgrader(handed_in) as url:
         asked = term.asking(url)
         sent = asked("GET", f"submitted_notebooks/{term.TOPIC}/exercises")
         number = next(s["id"] for s in sent if s["student"] == READ)

@@ -92,8 +92,8 @@ def combine_tree(parts: Sequence[Sequence[float]], alt: str, *, caption: str = "
     return Picture(figure, alt, caption)
 
 
-def _boxes(ax, at: Sequence[float], level: Sequence[tuple[float, float]], y: float) -> None:
-    for x, (m, total) in zip(at, level):
+def _boxes(ax, centres: Sequence[float], level: Sequence[tuple[float, float]], y: float) -> None:
+    for x, (m, total) in zip(centres, level):
         ax.add_patch(Rectangle((x - 1.02, y - 0.7), 2.04, 1.4, facecolor="#eeeeee", edgecolor=INK))
         ax.text(x, y, f"$m$ = {m:g}\n$\\ell$ = {total:.2f}", ha="center", va="center", fontsize=9)
 

@@ -61,15 +61,15 @@ def page_table(tables: Mapping, texts: Mapping, pages: int, size: int, alt: str,
     return Picture(figure, alt, caption)
 
 
-def _places(ax, x: float, y: float, size: int, place: float, tokens: Sequence, owner: int) -> None:
+def _places(ax, x: float, y: float, size: int, width: float, tokens: Sequence, owner: int) -> None:
     """A page: a box for each place, filled and with its token where it has one."""
     for k in range(size):
         fill = dict(facecolor="#fff")
         if k < len(tokens):
             fill = dict(facecolor=FILLS[owner % 6], alpha=0.45)
-            ax.text(x + (k + 0.5) * place, y + 0.5, str(tokens[k]), fontsize=7, ha="center", va="center", zorder=4)
-        ax.add_patch(Rectangle((x + k * place, y + 0.1), place, 0.8, edgecolor="#777", linewidth=0.5, **fill))
-    ax.add_patch(Rectangle((x, y + 0.1), size * place, 0.8, facecolor="none", edgecolor=INK, linewidth=1.2))
+            ax.text(x + (k + 0.5) * width, y + 0.5, str(tokens[k]), fontsize=7, ha="center", va="center", zorder=4)
+        ax.add_patch(Rectangle((x + k * width, y + 0.1), width, 0.8, edgecolor="#777", linewidth=0.5, **fill))
+    ax.add_patch(Rectangle((x, y + 0.1), size * width, 0.8, facecolor="none", edgecolor=INK, linewidth=1.2))
 
 
 def _cell(ax, x: float, y: float, text: str) -> None:

@@ -126,26 +126,31 @@ def side_of(c: Cluster, w: Wiring, side: str) -> set[str]:
     return inside
 
 
-def _domains(ax, c: Cluster, at: dict) -> None:
+def _domains(ax, c: Cluster, positions: dict) -> None:
     for d in range(c.domains):
-        mine = [p for name, p in at.items() if name.startswith((f"chip {d}.", f"switch {d}."))]
+        mine = [p for name, p in positions.items() if name.startswith((f"chip {d}.", f"switch {d}."))]
         xs, ys = [x for x, _ in mine], [y for _, y in mine]
         box = (min(xs) - 0.55, min(ys) - 0.55), max(xs) - min(xs) + 1.1, max(ys) - min(ys) + 1.1
         ax.add_patch(Rectangle(*box, fill=False, edgecolor="#888", linestyle=(0, (2, 2)), linewidth=1))
 
 
-def _node(ax, node, at, inside: bool, c: Cluster) -> None:
+def _node(ax, node, centre, inside: bool, c: Cluster) -> None:
     chip = node.kind == "chip"
     half = (0.36, 0.36) if chip else (0.44, 0.4) if node.kind in ("leaf", "spine") else (0.44, 0.36)
     fill = INK if inside and chip else FILL[node.kind]
     ax.add_patch(
         Rectangle(
-            (at[0] - half[0], at[1] - half[1]), 2 * half[0], 2 * half[1], facecolor="#fff", edgecolor="none", zorder=3
+            (centre[0] - half[0], centre[1] - half[1]),
+            2 * half[0],
+            2 * half[1],
+            facecolor="#fff",
+            edgecolor="none",
+            zorder=3,
         )
     )
     ax.add_patch(
         Rectangle(
-            (at[0] - half[0], at[1] - half[1]),
+            (centre[0] - half[0], centre[1] - half[1]),
             2 * half[0],
             2 * half[1],
             facecolor=fill,
@@ -157,7 +162,7 @@ def _node(ax, node, at, inside: bool, c: Cluster) -> None:
     letter = {"switch": "N", "host": "H", "leaf": "L", "spine": "S"}.get(node.kind, "")
     text = "" if chip and (c.chip.axes or c.domain.chips > 8) else f"{letter}{node.place[-1]}"
     size = 7 if chip or c.domain.chips <= 8 else 5.5
-    ax.text(*at, text, ha="center", va="center", fontsize=size, color="#fff" if inside and chip else INK, zorder=4)
+    ax.text(*centre, text, ha="center", va="center", fontsize=size, color="#fff" if inside and chip else INK, zorder=4)
 
 
 def _legend(ax, w: Wiring, cut: Collection[Link]) -> None:

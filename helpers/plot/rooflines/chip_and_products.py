@@ -43,9 +43,9 @@ def chip(c: Chip, alt: str, *, caption: str = "") -> Picture:
     return Picture(figure, alt, caption)
 
 
-def _box(ax, at, size, text: str, fill: str) -> None:
-    ax.add_patch(Rectangle(at, *size, facecolor=fill + "50", edgecolor=INK, linewidth=1.2))
-    ax.text(at[0] + size[0] / 2, at[1] + size[1] / 2, text, ha="center", va="center", fontsize=9)
+def _box(ax, corner, size, text: str, fill: str) -> None:
+    ax.add_patch(Rectangle(corner, *size, facecolor=fill + "50", edgecolor=INK, linewidth=1.2))
+    ax.text(corner[0] + size[0] / 2, corner[1] + size[1] / 2, text, ha="center", va="center", fontsize=9)
 
 
 def _way(ax, start, end, rate: float | None, C: float, name: str = "") -> None:

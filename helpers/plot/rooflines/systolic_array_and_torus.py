@@ -82,16 +82,16 @@ def torus(s, src, dst, alt: str, *, caption: str = "") -> Picture:
     return Picture(figure, alt, caption)
 
 
-def _link(ax, s, at, axis: int) -> None:
+def _link(ax, s, chip, axis: int) -> None:
     """The link from one chip to the next along an axis; the one that closes a ring is drawn as an arc."""
-    to = list(at)
-    to[axis] = (at[axis] + 1) % s.shape[axis]
+    to = list(chip)
+    to[axis] = (chip[axis] + 1) % s.shape[axis]
     closes = to[axis] == 0
     if s.shape[axis] < 2 or (closes and not s.wraps[axis]):
         return
     style = "arc3,rad=0.25" if closes else "arc3,rad=0"
     ax.add_patch(
         FancyArrowPatch(
-            at[::-1], to[::-1], arrowstyle="-", connectionstyle=style, color="#888", linewidth=1.2, zorder=1
+            chip[::-1], to[::-1], arrowstyle="-", connectionstyle=style, color="#888", linewidth=1.2, zorder=1
         )
     )

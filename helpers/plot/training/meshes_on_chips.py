@@ -66,9 +66,9 @@ def cube(alt: str, *, n: int = 4, at: tuple[int, int, int] = (1, 1, 1), caption:
     return Picture(figure, alt, caption)
 
 
-def _place(at) -> tuple[float, float]:
+def _place(chip) -> tuple[float, float]:
     """Where a chip stands on paper: across, into the paper, up."""
-    a, b, c = at
+    a, b, c = chip
     return a + 0.45 * b, 1.25 * c + 0.36 * b
 
 

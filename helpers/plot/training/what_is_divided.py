@@ -46,6 +46,6 @@ def divisions(alt: str, *, caption: str = "") -> Picture:
     return Picture(figure, alt, caption)
 
 
-def _cut(ax, start, end, name: str, at, ha: str, va: str) -> None:
+def _cut(ax, start, end, name: str, label, ha: str, va: str) -> None:
     ax.plot(*zip(start, end), color=COLOURS[1], linewidth=2.2, linestyle="--", zorder=3)
-    ax.text(*at, name, ha=ha, va=va, fontsize=9.5, weight="bold", color="#9a3d00")
+    ax.text(*label, name, ha=ha, va=va, fontsize=9.5, weight="bold", color="#9a3d00")

@@ -103,8 +103,8 @@ def _chip(name: str) -> dict[str, float]:
     return {"set_M": round(of.fast_bytes / of.cores / KIB), "set_R": 1 if of.axes else of.cores} | speeds | rates
 
 
-def _set(by: str, name: str, *rest, **steps) -> Size:
-    return Size(name, *rest, follows=f"set_{name}", until=(by,), **steps)
+def _set(by: str, name: str, *arguments, **steps) -> Size:
+    return Size(name, *arguments, follows=f"set_{name}", until=(by,), **steps)
 
 
 S = Size("S", "S, tokens", 8192, 256, 2**20, parts=2, grain=128)

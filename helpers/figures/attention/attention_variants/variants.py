@@ -88,7 +88,7 @@ def forms(phase: str) -> tuple[str, ...]:
     return tuple(f for f in FORMS if f not in left)
 
 
-def exponentials(of: Chip) -> float:
+def exponentials(chip: Chip) -> float:
     """Exponentials a second; without limit on a TPU, of which nobody publishes it.
 
     The clock is what the chip's rate in bf16 asks for.
@@ -97,19 +97,19 @@ def exponentials(of: Chip) -> float:
     >>> f"{exponentials(chip('H100')):.3g}", exponentials(chip("v5e"))
     ('3.86e+12', inf)
     """
-    if not of.clock_exps:
+    if not chip.clock_exps:
         return float("inf")
-    return exp_rate(of.cores, of.rate("bf16") / of.cores / of.clock_flops, of.clock_exps)
+    return exp_rate(chip.cores, chip.rate("bf16") / chip.cores / chip.clock_flops, chip.clock_exps)
 
 
-def rate(of: Chip, widths: str) -> float | None:
+def rate(chip: Chip, widths: str) -> float | None:
     """FLOPs/s of products of such numbers, if the chip has a published one.
 
     >>> from helpers.costs.rooflines.chips import chip
     >>> rate(chip("H100"), "float32"), rate(chip("v5e"), "float32"), rate(chip("v5e"), "8 bits, scores and sums in float32")
     (67000000000000.0, None, 394000000000000.0)
     """
-    return next((of.flops[name] for name in WIDTHS[widths][2] if name in of.flops), None)
+    return next((chip.flops[name] for name in WIDTHS[widths][2] if name in chip.flops), None)
 
 
 def room(widths: str, gpu, M, H) -> dict:
@@ -213,7 +213,7 @@ def rows(phase: str, v: Setting) -> dict[str, dict]:
     return out
 
 
-def attention(phase, chart, width, hbm, M, **at) -> dict:
+def attention(phase, chart, width, hbm, M, **sizes) -> dict:
     """All numbers of every form, named form_what, at a setting; unknown where `wrong` is not 0, and for forms that a phase lacks.
 
     phase, chart, width  places in PHASES, CHARTS and WIDTHS; hbm bytes of the chip's memory; M KiB of its fast one
@@ -222,11 +222,11 @@ def attention(phase, chart, width, hbm, M, **at) -> dict:
     wrong  1: heads cannot share keys evenly, 2: no published rate
     `what` is a place in PHASES, or behind them if no block fits; form_over 1 if its memory is more than the chip has
     """
-    N, K, H, b = (at[name] for name in "NKHb")
-    C = sum(where((width == n) & (at[f"C{n}"] > 0), at[f"C{n}"], 0.0) for n in range(len(WIDTHS)))
-    blocks = choose(width, [partial(room, widths, at["gpu"], M * KIB, H) for widths in WIDTHS])
+    N, K, H, b = (sizes[name] for name in "NKHb")
+    C = sum(where((width == n) & (sizes[f"C{n}"] > 0), sizes[f"C{n}"], 0.0) for n in range(len(WIDTHS)))
+    blocks = choose(width, [partial(room, widths, sizes["gpu"], M * KIB, H) for widths in WIDTHS])
     fit, back = blocks["fit"], blocks["back"]
-    known = at | {"fit": fit, "back": back, "C": where(C > 0, C, 1.0), "K": where(N % K != 0, N, K)}
+    known = sizes | {"fit": fit, "back": back, "C": where(C > 0, C, 1.0), "K": where(N % K != 0, N, K)}
     v = Setting(**{name: known[name] for name in Setting.__dataclass_fields__})
     wrong = where(N % K != 0, 1, where(C > 0, 0, 2))
     found = {f: {what: where(wrong > 0, nan, x) for what, x in row.items()} for f, row in _phase(phase, v).items()}
@@ -236,7 +236,7 @@ def attention(phase, chart, width, hbm, M, **at) -> dict:
     cramped = tiled & ((fit == 0) | (training & (back == 0)))
     tight = where(training & (b > minimum(fit, back)), 2, where(tiled & (b > fit), 1, 0))
     fused, flash2, flash3 = found["fused"], found["flash2"], found["flash3"]["seconds"]
-    own = (N != at["set_N"]) | (K != at["set_K"]) | (H != at["set_H"])
+    own = (N != sizes["set_N"]) | (K != sizes["set_K"]) | (H != sizes["set_H"])
     return {
         **{f"{form}_{what}": x for form, row in found.items() for what, x in row.items()},
         **{f"{form}_over": x for form, x in over.items()},

@@ -115,10 +115,10 @@ def drawing(film: Steps, step: Step) -> str:
     return "".join([*out, *_fast(step), "</g>"])
 
 
-def _block(x: float, y: float, name: str, here: bool, written: bool) -> list[str]:
-    fill = HERE if here else f'fill="{PALETTE[0]}" fill-opacity=".5"' if written else 'fill="none"'
+def _block(x: float, y: float, name: str, marked: bool, written: bool) -> list[str]:
+    fill = HERE if marked else f'fill="{PALETTE[0]}" fill-opacity=".5"' if written else 'fill="none"'
     return [
-        f'<rect x="{x}" y="{y}" width="{SIDE}" height="{SIDE}" stroke="currentColor" stroke-width="{2 if here else 1}" {fill}/>',
+        f'<rect x="{x}" y="{y}" width="{SIDE}" height="{SIDE}" stroke="currentColor" stroke-width="{2 if marked else 1}" {fill}/>',
         f'<text x="{x + SIDE / 2:g}" y="{y + SIDE / 2 + 5:g}" text-anchor="middle">{name}</text>',
     ]
 

@@ -26,7 +26,7 @@ TYPES = {
     "fp8 on the way there": {"rate": 0, "dispatch": 1, "combine": 2, "weight": 2},
     "fp8 there and in arithmetic": {"rate": 1, "dispatch": 1, "combine": 2, "weight": 1},
 }
-COPIES = {"one for each domain": {"each": 0}, "one for each expert": {"each": 1}}
+COPIES = {"one for each domain": {"alone": 0}, "one for each expert": {"alone": 1}}
 LABELS = {"weights": "weights, read", "products": "products", "inside": "over links", "across": "over cards"}
 HEAD, STEP, BAR, LEFT, WIDE = 4, 26, 17, 27, 55  # heights, and percents of the width
 

@@ -24,19 +24,19 @@ def domains_met(E, k, m):
     return m * (1 - none)
 
 
-def layer(t, m, D, F, E, k, g, path, W, card, W_hbm, bf16, fp8, rate, dispatch, combine, weight, each):
+def layer(t, m, D, F, E, k, g, path, W, card, W_hbm, bf16, fp8, rate, dispatch, combine, weight, alone):
     """Everything the figure shows.
 
     t           tokens on each chip; m domains of g chips
     path        bytes over a link for each byte that a chip sends inside: 1 - 1/g behind a switch, A/8 on a ring of A chips
     card        bytes/s of a chip's network card; bf16 and fp8 its FLOPs/s, NaN where there are none
     rate        0 bf16, 1 fp8; dispatch, combine and weight are bytes of a number
-    each        1: a copy for each expert, 0: for each domain
+    alone       1: a copy for each expert, 0: for each domain
     """
     n = m * g
     wrong = where(n > E, 1, 0)
     C = where(rate == 0, bf16, fp8)
-    copies = where(each > 0, k, domains_met(E, k, m))
+    copies = where(alone > 0, k, domains_met(E, k, m))
     weights = met(E, k, t * n) / n * 3 * D * F * weight / W_hbm
     products = 6 * t * k * D * F / C
     inside = (dispatch + combine) * t * k * D * path / W

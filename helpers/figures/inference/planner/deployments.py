@@ -111,11 +111,11 @@ class Hopping(Chip):
         return self.step
 
 
-def speeds(of: Chip) -> tuple[float, ...]:
+def speeds(chip: Chip) -> tuple[float, ...]:
     """What a deployment knows of a chip; the seconds of a layer's experts are among it."""
-    own = CONSTANTS.blackwell if of.generation == "blackwell" else CONSTANTS.experts
-    rates = of.rate(), of.hbm_bandwidth, of.hbm_bytes, of.link_bandwidth, of.dcn_bandwidth
-    return (*rates, of.hop, of.axes, of.pod[0], of.neighbours, own, of.attains, of.streams)
+    own = CONSTANTS.blackwell if chip.generation == "blackwell" else CONSTANTS.experts
+    rates = chip.rate(), chip.hbm_bandwidth, chip.hbm_bytes, chip.link_bandwidth, chip.dcn_bandwidth
+    return (*rates, chip.hop, chip.axes, chip.pod[0], chip.neighbours, own, chip.attains, chip.streams)
 
 
 def engine(e: Engine) -> tuple[float, ...]:
@@ -123,13 +123,13 @@ def engine(e: Engine) -> tuple[float, ...]:
     return tuple(getattr(e, name) for name in KNOWN)
 
 
-def stored(of: Chip, weights: str) -> tuple[float, ...]:
+def stored(chip: Chip, weights: str) -> tuple[float, ...]:
     """What a chip makes of weights of a type, as numbers.
 
     >>> stored(chip("B200"), "int4")
     (4.125, 1.0, 2, 0)
     """
-    s = Server(model("llama-3-8b"), of, Deployment(weights=weights), ENGINES["unknown"])
+    s = Server(model("llama-3-8b"), chip, Deployment(weights=weights), ENGINES["unknown"])
     return tuple(vars(s.stored("mlp")).values())
 
 
@@ -137,7 +137,7 @@ COUNTS = len(SIZES), 12, len(KNOWN), 4, 4, 1, 2, 5, 1
 """Numbers that `_row` takes: sizes; speeds; an engine; weights of WIDE, the others; a cached number; prompt, answer; `Deployment`s; B."""
 
 
-def _row(like: Config, torus: bool, *x) -> tuple:
+def _row(structure: Config, torus: bool, *x) -> tuple:
     """`row` of numbers, in the order of NAMES."""
     x = iter(x)
     sizes, known, of_engine, wide, rest, (each,), (prompt, answer), at, (B,) = (list(islice(x, n)) for n in COUNTS)
@@ -148,7 +148,9 @@ def _row(like: Config, torus: bool, *x) -> tuple:
         "attains": attains, "streams": streams,
     })  # fmt: skip
     k, runs = replace(CONSTANTS, experts=own, blackwell=own), Engine(**dict(zip(KNOWN, of_engine)))
-    s = Typed(build(like, *sizes), on, Deployment(*at[:4], overlap=at[4]), runs, k, Stored(*wide), Stored(*rest), each)
+    s = Typed(
+        build(structure, *sizes), on, Deployment(*at[:4], overlap=at[4]), runs, k, Stored(*wide), Stored(*rest), each
+    )
     found = row(s, prompt, answer, B)
     return tuple(found[name] for name in NAMES)
 

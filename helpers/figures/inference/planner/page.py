@@ -32,31 +32,31 @@ def html(figure) -> str:
     )
 
 
-def hbm(figure, at) -> float:
-    return figure.chip_of(at).hbm_bytes
+def hbm(figure, chosen) -> float:
+    return figure.chip_of(chosen).hbm_bytes
 
 
-def _controls(figure, key: str, at) -> str:
-    menus = "".join(_menu(key, name, *menu, at) for name, menu in figure.menus.items())
-    fields = "".join(_field(key, f, at[f.name], f.task not in ("", at["task"])) for f in say.FIELDS)
-    still, has = unused(model(at["model"])), sizes(model(at["model"]))
+def _controls(figure, key: str, chosen) -> str:
+    menus = "".join(_menu(key, name, *menu, chosen) for name, menu in figure.menus.items())
+    fields = "".join(_field(key, f, chosen[f.name], f.task not in ("", chosen["task"])) for f in say.FIELDS)
+    still, has = unused(model(chosen["model"])), sizes(model(chosen["model"]))
     built = "".join(
         _field(key, say.Field(s, say.LABELS[s], "", 1, say.MOST[s]), str(has.get(s, "")), s in still) for s in SIZES
     )
     return (
         menus
         + fields
-        + _own(key, at)
+        + _own(key, chosen)
         + f"<details><summary>Change the model’s sizes</summary><div>{built}</div></details>"
     )
 
 
-def _menu(key: str, name: str, label: str, options, task: str, at) -> str:
+def _menu(key: str, name: str, label: str, options, task: str, chosen) -> str:
     texts = [(o, f"{int(o):,}" if o.isdigit() else o) for o in options]
     inner = "".join(
-        f'<option value="{escape(o)}"{" selected" if o == at[name] else ""}>{escape(t)}</option>' for o, t in texts
+        f'<option value="{escape(o)}"{" selected" if o == chosen[name] else ""}>{escape(t)}</option>' for o, t in texts
     )
-    hidden = " hidden" if task not in ("", at["task"]) else ""
+    hidden = " hidden" if task not in ("", chosen["task"]) else ""
     return (
         f'<div data-of="{name}"{hidden}><label for="{key}-{name}">{escape(label)}</label>'
         f'<select id="{key}-{name}" name="{name}" autocomplete="off">{inner}</select></div>'
@@ -72,13 +72,13 @@ def _field(key: str, f: say.Field, value: str, hidden: bool) -> str:
     )
 
 
-def _own(key: str, at) -> str:
+def _own(key: str, chosen) -> str:
     """The layout that a reader types, with what is wrong with it under it."""
-    hidden = " hidden" if at["task"] != "train" else ""
+    hidden = " hidden" if chosen["task"] != "train" else ""
     return (
         f'<div data-of="own"{hidden}><label for="{key}-own">{escape(say.OWN)}</label>'
         f'<input type="text" id="{key}-own" name="own" maxlength="{say.LONG}" autocomplete="off" autocapitalize="off" '
-        f'spellcheck="false" value="{escape(at["own"])}" aria-describedby="{key}-own-said">'
+        f'spellcheck="false" value="{escape(chosen["own"])}" aria-describedby="{key}-own-said">'
         f'<p id="{key}-own-said" aria-live="polite"></p></div>'
     )
 
@@ -166,10 +166,10 @@ def drawing(kind: str, task: str, values, most: float) -> str:
     )
 
 
-def _tiers(figure, at, plan) -> str:
+def _tiers(figure, chosen, plan) -> str:
     """What the picked layout sends over each tier: a row for each kind, the last one with seconds."""
     kinds, last = list(SENT.values()), f"{escape(say.TABLE['busy'])} <small>{escape(say.TABLE['kind'])}</small>"
-    shown = tiers.table(figure.chip_of(at), plan.values) if at["task"] == "train" else []
+    shown = tiers.table(figure.chip_of(chosen), plan.values) if chosen["task"] == "train" else []
     texts, wide = {row[0]: row[1:] for row in shown}, len(tiers.TIERS)
 
     def line(name: str, head: str, tag: str) -> str:

@@ -106,25 +106,25 @@ class Planner:
         c = model(changes.get("model", at["model"]))
         return at | {s: str(x) for s, x in sizes(c).items()} | {"pick": "", "own": ""} | changes
 
-    def chip_of(self, at: Mapping[str, str]) -> Chip:
-        return chip(next(name for name, label in self.chips.items() if label == at["chip"]))
+    def chip_of(self, chosen: Mapping[str, str]) -> Chip:
+        return chip(next(name for name, label in self.chips.items() if label == chosen["chip"]))
 
-    def fields(self, at: Mapping[str, str]) -> tuple[say.Field, ...]:
+    def fields(self, chosen: Mapping[str, str]) -> tuple[say.Field, ...]:
         """Number fields that count under these menus."""
-        still = unused(model(at["model"]))
-        asked = tuple(f for f in say.FIELDS if f.task in ("", at["task"]))
+        still = unused(model(chosen["model"]))
+        asked = tuple(f for f in say.FIELDS if f.task in ("", chosen["task"]))
         return asked + tuple(say.Field(s, say.LABELS[s], "", 1, say.MOST[s]) for s in SIZES if s not in still)
 
-    def config(self, at: Mapping[str, str], numbers: Mapping[str, float]) -> Config:
+    def config(self, chosen: Mapping[str, str], numbers: Mapping[str, float]) -> Config:
         """The model; ValueError, in one sentence, if its sizes do not go together."""
-        like = model(at["model"])
+        like = model(chosen["model"])
         has = {s: int(numbers.get(s, x)) for s, x in whole(like).items()}
         if not like.mla and has["N"] % has["K"]:
             raise ValueError(say.UNEVEN.format(**has))
         if like.moe and has["k"] > has["E"]:
             raise ValueError(say.SPLIT.format(**has))
         if like.moe and has["L"] <= like.moe.first_dense:
-            raise ValueError(say.SHALLOW.format(**has, model=at["model"], dense=like.moe.first_dense))
+            raise ValueError(say.SHALLOW.format(**has, model=chosen["model"], dense=like.moe.first_dense))
         return build(like, *has.values())
 
     def plan(self, changes: Mapping | None = None) -> Plan:
@@ -137,23 +137,23 @@ class Planner:
         except ValueError as error:
             return Plan((), 0, {}, {}, counted(str(error)))
 
-    def _train(self, at, numbers, c: Config, of: Chip) -> Plan:
-        n, tokens, T = (int(at[name]) for name in ("n", "tokens", "T"))
-        words = self._words(at, numbers)
-        if sentence := strange(at["model"]):
+    def _train(self, chosen, numbers, c: Config, chip: Chip) -> Plan:
+        n, tokens, T = (int(chosen[name]) for name in ("n", "tokens", "T"))
+        words = self._words(chosen, numbers)
+        if sentence := strange(chosen["model"]):
             raise ValueError(sentence)
-        there = training.places(of.name)
+        there = training.places(chip.name)
         place = next((p for p in there if p.chips == n), None)
         if place is None:
             raise ValueError(say.MANY.format(**words | {"last": f"{there[-1].chips:,}"}))
         if tokens < T:
             raise ValueError(say.SHORT.format(**words))
-        stored = BY_BYTES[int(at["bytes"])]
-        found = training.found(c, place, tokens, T, KEPT if at["keep"] == say.ANY else (at["keep"],), stored)
+        stored = BY_BYTES[int(chosen["bytes"])]
+        found = training.found(c, place, tokens, T, KEPT if chosen["keep"] == say.ANY else (chosen["keep"],), stored)
         if not len(found):
             raise ValueError(say.FEW.format(**words))
-        rows, wrong = self._own(at, numbers, c, place, found)
-        picked = next((k for k, r in enumerate(rows) if r.name == at["pick"]), 0)
+        rows, wrong = self._own(chosen, numbers, c, place, found)
+        picked = next((k for k, r in enumerate(rows) if r.name == chosen["pick"]), 0)
         one = rows[picked]
         paid = 1e9 * numbers["budget"], numbers["price"]
         values = training.values(c, place, one, tokens, T, *paid, numbers["over"])
@@ -163,56 +163,62 @@ class Planner:
         same, fastest = training.equal(rows)
         words |= {"place": str(place), "bound": bound_by, "equal": f"{same:,}", "ratio": f"{one.seconds / fastest:.2f}"}
         words |= {"rank": f"{picked + 1:,}", "count": f"{len(rows):,}", "fitting": f"{sum(r.fits for r in rows):,}"}
-        words |= {"links": tiers.said(of, one.layout, values)}
-        words |= {"note": note(of, at["chip"]), "missing": reading(one.memory - of.hbm_bytes, "B")}
-        return self._plan(at, rows, picked, values, words, of, wrong)
+        words |= {"links": tiers.said(chip, one.layout, values)}
+        words |= {"note": note(chip, chosen["chip"]), "missing": reading(one.memory - chip.hbm_bytes, "B")}
+        return self._plan(chosen, rows, picked, values, words, chip, wrong)
 
-    def _own(self, at, numbers, c: Config, place, found) -> tuple[tuple, str]:
+    def _own(self, chosen, numbers, c: Config, machine, ranking) -> tuple[tuple, str]:
         """The ranking with the layout that is typed, or what is wrong with that."""
-        if not at["own"].strip():
-            return training.lines(found), ""
-        sizes_of = tuple(int(numbers.get(s, x)) for s, x in whole(model(at["model"])).items())
+        if not chosen["own"].strip():
+            return training.lines(ranking), ""
+        sizes_of = tuple(int(numbers.get(s, x)) for s, x in whole(model(chosen["model"])).items())
         try:
-            case = place, int(at["tokens"]), int(at["T"]), self._words(at, numbers)["who"], BY_BYTES[int(at["bytes"])]
-            case = *case, "" if at["keep"] == say.ANY else at["keep"]
-            return training.beside(found, training.own(at["own"], c, sizes_of, *case)), ""
+            case = (
+                machine,
+                int(chosen["tokens"]),
+                int(chosen["T"]),
+                self._words(chosen, numbers)["who"],
+                BY_BYTES[int(chosen["bytes"])],
+            )
+            case = *case, "" if chosen["keep"] == say.ANY else chosen["keep"]
+            return training.beside(ranking, training.own(chosen["own"], c, sizes_of, *case)), ""
         except ValueError as error:
-            return training.lines(found), str(error)
+            return training.lines(ranking), str(error)
 
-    def _serve(self, at, numbers, c: Config, of: Chip) -> Plan:
-        words, ask = self._words(at, numbers), promises.asked(numbers)
-        if sentence := promises.refused(of, words):
+    def _serve(self, chosen, numbers, c: Config, chip: Chip) -> Plan:
+        words, ask = self._words(chosen, numbers), promises.asked(numbers)
+        if sentence := promises.refused(chip, words):
             raise ValueError(sentence)
-        engine = ENGINES[next(name for name, label in self.engines.items() if label == at["engine"])]
-        like = Deployment(weights=at["weights"], cache=at["cache"])
-        found = serving.search(c, of.name, ask, engine, like, at["pick"])
+        engine = ENGINES[next(name for name, label in self.engines.items() if label == chosen["engine"])]
+        like = Deployment(weights=chosen["weights"], cache=chosen["cache"])
+        found = serving.search(c, chip.name, ask, engine, like, chosen["pick"])
         if not found:
-            raise ValueError(promises.no_room(c, of, ask, engine, like, words))
-        picked = next((k for k, r in enumerate(found.rows) if r.name == at["pick"]), 0)
+            raise ValueError(promises.no_room(c, chip, ask, engine, like, words))
+        picked = next((k for k, r in enumerate(found.rows) if r.name == chosen["pick"]), 0)
         row = found.rows[picked]
         values = {k: float(x) for k, x in serving.values(row, found.chips, numbers["price"]).items()}
         numbers_said = shown("serve", values)
         words |= promises.said(found, picked, ask, words, numbers_said) | promises.rates(row)
-        words |= {"layout": row.layout, "note": promises.note(of, at["chip"]), "would": ""}
+        words |= {"layout": row.layout, "note": promises.note(chip, chosen["chip"]), "would": ""}
         if ask.chips and not found.rows[0].fits:
-            fewest = serving.search(c, of.name, replace(ask, chips=None), engine, like)
+            fewest = serving.search(c, chip.name, replace(ask, chips=None), engine, like)
             words["would"] = promises.would(fewest, words)
-        words["paid"] = say.SERVING["paid"].format(**numbers_said) if at["price"].strip() else ""
-        return self._plan(at, found.rows, picked, values, words, of, frontier=found.frontier)
+        words["paid"] = say.SERVING["paid"].format(**numbers_said) if chosen["price"].strip() else ""
+        return self._plan(chosen, found.rows, picked, values, words, chip, frontier=found.frontier)
 
-    def _words(self, at, numbers) -> dict[str, str]:
+    def _words(self, chosen, numbers) -> dict[str, str]:
         """What sentences quote of the controls."""
-        own = any(int(numbers[s]) != x for s, x in sizes(model(at["model"])).items())
-        words = {k: f"{int(x):,}" if k in ("n", "tokens", "T") else x for k, x in at.items()}
+        own = any(int(numbers[s]) != x for s, x in sizes(model(chosen["model"])).items())
+        words = {k: f"{int(x):,}" if k in ("n", "tokens", "T") else x for k, x in chosen.items()}
         words |= {k: f"{int(numbers[k]):,}" for k in ("prompt", "answer") if k in numbers}
-        return words | {"who": say.CHANGED.format(model=at["model"]) if own else at["model"]}
+        return words | {"who": say.CHANGED.format(model=chosen["model"]) if own else chosen["model"]}
 
-    def _plan(self, at, rows, picked, values, words, of: Chip, wrong="", frontier=()) -> Plan:
-        task, one = at["task"], rows[picked]
+    def _plan(self, chosen, rows, picked, values, words, chip: Chip, wrong="", frontier=()) -> Plan:
+        task, one = chosen["task"], rows[picked]
         said = shown(task, values)
-        if not at["price"].strip():
+        if not chosen["price"].strip():
             said |= {name: say.TYPE for name in say.PAID if name in said}
-        words = {"layout": one.words} | words | said | {"hbm": reading(of.hbm_bytes, "B")}
+        words = {"layout": one.words} | words | said | {"hbm": reading(chip.hbm_bytes, "B")}
         sentence = counted(say.SAY[task, one.fits].format(**words))
         return Plan(rows, picked, values, said, sentence, frontier, wrong)
 
@@ -265,15 +271,15 @@ class Planner:
                         for name, x in training.TYPED.items()},
         }  # fmt: skip
 
-    def _chip(self, of: Chip, label: str) -> dict:
+    def _chip(self, chip: Chip, label: str) -> dict:
         return {
-            "speeds": speeds(of), "kind": 0 if of.axes else 1, "places": [numbered(p) for p in training.places(of.name)],
-            "wired": [tiers.wired(p) for p in training.places(of.name)], "group": largest_group(of), "tiers": tiers.called(of),
-            "note": note(of, label), "wide": 1 if of.generation else SPREAD["chip"],
-            "rates": deployments.speeds(of), "domain": LARGEST if of.axes else of.pod[0], "noted": promises.note(of, label),
-            "types": {w: deployments.stored(of, w) for w in BITS},
-            "caches": [x for x in say.CACHES if x in ("bf16", "int8") or arithmetic(of, x) != "bf16"],
-            "served": 1 if of.name in MEASURED else SERVED["chip"],
+            "speeds": speeds(chip), "kind": 0 if chip.axes else 1, "places": [numbered(p) for p in training.places(chip.name)],
+            "wired": [tiers.wired(p) for p in training.places(chip.name)], "group": largest_group(chip), "tiers": tiers.called(chip),
+            "note": note(chip, label), "wide": 1 if chip.generation else SPREAD["chip"],
+            "rates": deployments.speeds(chip), "domain": LARGEST if chip.axes else chip.pod[0], "noted": promises.note(chip, label),
+            "types": {w: deployments.stored(chip, w) for w in BITS},
+            "caches": [x for x in say.CACHES if x in ("bf16", "int8") or arithmetic(chip, x) != "bf16"],
+            "served": 1 if chip.name in MEASURED else SERVED["chip"],
         }  # fmt: skip
 
     def _serving(self) -> dict:
@@ -315,10 +321,10 @@ def shown(task: str, values: Mapping[str, float]) -> dict[str, str]:
     }
 
 
-def note(of: Chip, label: str) -> str:
+def note(chip: Chip, label: str) -> str:
     """What is said of a chip that the estimate knows less of."""
-    borrowed = "" if of.generation else say.BORROWED.format(chip=label, lender=of.lender)
-    return borrowed + (f" {unswitched(of)}" if of.neighbours else "")
+    borrowed = "" if chip.generation else say.BORROWED.format(chip=label, lender=chip.lender)
+    return borrowed + (f" {unswitched(chip)}" if chip.neighbours else "")
 
 
 def _wider(engine) -> list[float]:

@@ -24,33 +24,35 @@ def asked(numbers: Mapping[str, float]) -> Asked:
     return Asked(int(numbers["prompt"]), int(numbers["answer"]), chips, Target(**given))
 
 
-def refused(of: Chip, words: Mapping[str, str]) -> str:
+def refused(chip: Chip, words: Mapping[str, str]) -> str:
     """Why caches cannot be of the type that is asked; "" if they can."""
     cache = words["cache"]
-    if cache in ("bf16", "int8") or arithmetic(of, cache) != "bf16":
+    if cache in ("bf16", "int8") or arithmetic(chip, cache) != "bf16":
         return ""
     return SERVING["arithmetic"].format(**words)
 
 
-def no_room(c: Config, of: Chip, ask: Asked, engine: Engine, like: Deployment, words: Mapping[str, str]) -> str:
+def no_room(c: Config, chip: Chip, ask: Asked, engine: Engine, deployment: Deployment, words: Mapping[str, str]) -> str:
     """Why nothing fits, and what would."""
-    n, enough = ask.chips or MOST, least(c, of.name, ask, engine, like)
-    narrower = next((w for w in ("fp8", *FOUR) if BITS[w] < BITS[like.weights]), None)
+    n, enough = ask.chips or MOST, least(c, chip.name, ask, engine, deployment)
+    narrower = next((w for w in ("fp8", *FOUR) if BITS[w] < BITS[deployment.weights]), None)
     end = "more" if enough else "narrower" if narrower else "larger"
     by = {"S": f"{ask.prompt + ask.answer:,}", "n": f"{n:,}", "least": f"{enough or 0:,}", "narrower": narrower}
     return (SERVING["room"] + SERVING[end]).format(**words | by)
 
 
-def said(found: Found, picked: int, ask: Asked, words: Mapping[str, str], shown: Mapping[str, str]) -> dict[str, str]:
+def said(search: Found, picked: int, ask: Asked, words: Mapping[str, str], shown: Mapping[str, str]) -> dict[str, str]:
     """What the sentence says of the picked deployment, beside its numbers."""
-    row, best, n = found.rows[picked], found.rows[0], found.chips
+    row, best, n = search.rows[picked], search.rows[0], search.chips
     used = row.plan.deployment.chips
     on = "on" if used < n else "fewest" if ask.chips is None and best.fits else "all"
-    keeping = sum(r.fits for r in found.rows)
+    keeping = sum(r.fits for r in search.rows)
     refused = "picked" if picked or best.fits else "nowhere" if ask.chips is None else "nearest"
     free = not any(x is not None for x in vars(ask.target).values())
     by = (
-        words | shown | {"n": f"{n:,}", "used": f"{used:,}", "keeping": f"{keeping:,}", "count": f"{len(found.rows):,}"}
+        words
+        | shown
+        | {"n": f"{n:,}", "used": f"{used:,}", "keeping": f"{keeping:,}", "count": f"{len(search.rows):,}"}
     )
     numbers = row.plan.load
     return {
@@ -77,9 +79,9 @@ def lacks(row: Ranked, words: Mapping[str, str], shown: Mapping[str, str]) -> st
     )
 
 
-def note(of: Chip, label: str) -> str:
+def note(chip: Chip, label: str) -> str:
     """What is said of a chip of which no load was measured."""
-    return "" if of.name in MEASURED else SERVING["unmeasured"].format(chip=label)
+    return "" if chip.name in MEASURED else SERVING["unmeasured"].format(chip=label)
 
 
 def rates(row: Ranked) -> dict[str, str]:

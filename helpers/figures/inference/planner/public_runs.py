@@ -127,8 +127,8 @@ def _run(
     return Run(name, _config(model), chips, s, laid, layout, Software(**software), sequences, length, published, source)
 
 
-def _config(of: str | dict) -> Config:
-    return model(of) if isinstance(of, str) else Config(**of)
+def _config(model_or_sizes: str | dict) -> Config:
+    return model(model_or_sizes) if isinstance(model_or_sizes, str) else Config(**model_or_sizes)
 
 
 def served(data: dict) -> dict[str, list[float]]:

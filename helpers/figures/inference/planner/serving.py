@@ -76,13 +76,13 @@ class Ranked:
         }
 
 
-def shape(at: Deployment) -> str:
+def shape(deployment: Deployment) -> str:
     """A replica as a link carries it.
 
     >>> shape(Deployment(tp=2, dp=4, ep=8)), shape(Deployment(dp=32, ep=32, overlap=True))
     ('2.4.8.1', '1.32.32.1.overlap')
     """
-    return f"{at.tp}.{at.dp}.{at.ep}.{at.pp}{'.overlap' * at.overlap}"
+    return f"{deployment.tp}.{deployment.dp}.{deployment.ep}.{deployment.pp}{'.overlap' * deployment.overlap}"
 
 
 def digits(x: float) -> float:
@@ -90,9 +90,9 @@ def digits(x: float) -> float:
 
 
 @lru_cache(32)
-def every(c: Config, name: str, prompt, answer, engine: Engine, like: Deployment) -> list[list[Plan]]:
+def every(c: Config, name: str, prompt, answer, engine: Engine, template: Deployment) -> list[list[Plan]]:
     """Of each way to lay one replica over chips: its batches that fit."""
-    return replicas(c, chip(name), prompt, answer, engine, like)
+    return replicas(c, chip(name), prompt, answer, engine, template)
 
 
 def judged(target: Target, p: Plan) -> Ranked:
@@ -109,12 +109,12 @@ class Found:
     frontier: tuple[Ranked, ...]
 
 
-def search(c: Config, name: str, asked: Asked, engine: Engine, like: Deployment, pick: str = "") -> Found | None:
+def search(c: Config, name: str, asked: Asked, engine: Engine, template: Deployment, pick: str = "") -> Found | None:
     """On the chips at hand, or the fewest that keep the target, or else come nearest; None if the model fits on none of them.
 
     pick  the deployment and batch that is looked at, which takes the place of the batch that suits best
     """
-    some = every(c, name, asked.prompt, asked.answer, engine, like)
+    some = every(c, name, asked.prompt, asked.answer, engine, template)
     found = None
     for n in (asked.chips,) if asked.chips else SIZES:
         plans = [[judged(asked.target, p) for p in one] for one in replicated(n, some)]
@@ -131,9 +131,9 @@ def search(c: Config, name: str, asked: Asked, engine: Engine, like: Deployment,
     return Found(n, tuple(sorted(rows, key=lambda r: r.key)), tuple(judged(asked.target, p) for p in edge))
 
 
-def least(c: Config, name: str, asked: Asked, engine: Engine, like: Deployment) -> int | None:
+def least(c: Config, name: str, asked: Asked, engine: Engine, template: Deployment) -> int | None:
     """The fewest chips, in powers of two, on which the model and one cache fit."""
-    sizes = [one[0].deployment.chips for one in every(c, name, asked.prompt, asked.answer, engine, like) if one]
+    sizes = [one[0].deployment.chips for one in every(c, name, asked.prompt, asked.answer, engine, template) if one]
     return min(sizes, default=None)
 
 

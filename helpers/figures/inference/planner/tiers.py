@@ -25,26 +25,26 @@ NAMES = (*(f"w{t}" for t in range(len(TIERS))), *(f"b{t}_{k}" for t in range(len
 """Seconds of each tier, and in each tier the bytes of each kind, as `values` and the traced functions have them."""
 
 
-def called(of: Chip) -> tuple[str, ...]:
+def called(chip: Chip) -> tuple[str, ...]:
     """What has the links of each tier.
 
     >>> called(chip("H100")), called(chip("v5p"))[0]
     (('NVLink domain', 'leaf switches', 'spine switches'), 'slice')
     """
-    return say.TIERS["slice" if of.axes else "domain"].format(links=of.names[1]), *say.TIERS["others"]
+    return say.TIERS["slice" if chip.axes else "domain"].format(links=chip.names[1]), *say.TIERS["others"]
 
 
-def said(of: Chip, layout: Layout, values: dict[str, float]) -> str:
+def said(chip: Chip, layout: Layout, values: dict[str, float]) -> str:
     """The tier whose links are busy longest, and whether the layout is HSDP; nothing where nothing is sent."""
     seconds = [values[f"w{t}"] for t in range(len(TIERS))]
     if not max(seconds) > 0:
         return ""
-    longest = say.LINKS.format(tier=called(of)[seconds.index(max(seconds))], busy=reading(max(seconds), "s"))
+    longest = say.LINKS.format(tier=called(chip)[seconds.index(max(seconds))], busy=reading(max(seconds), "s"))
     outside = {kind: sum(values[f"b{t}_{k}"] for t in range(1, len(TIERS))) for k, kind in enumerate(KINDS)}
-    return longest + (say.HSDP.format(inside=called(of)[0]) if is_hsdp(layout, outside) else "")
+    return longest + (say.HSDP.format(inside=called(chip)[0]) if is_hsdp(layout, outside) else "")
 
 
-def table(of: Chip, values: dict[str, float]) -> list[tuple[str, ...]]:
+def table(chip: Chip, values: dict[str, float]) -> list[tuple[str, ...]]:
     """The table's rows, the first with names of tiers and the last with seconds; nothing where nothing is sent.
 
     Tiers that carry nothing have no column, and kinds of which nothing is sent no row.
@@ -52,7 +52,7 @@ def table(of: Chip, values: dict[str, float]) -> list[tuple[str, ...]]:
     some = [t for t in range(len(TIERS)) if values[f"w{t}"] > 0]
     if not some:
         return []
-    rows = [(say.TABLE["what"], *(called(of)[t] for t in some))]
+    rows = [(say.TABLE["what"], *(called(chip)[t] for t in some))]
     for k, kind in enumerate(KINDS):
         sent = [values[f"b{t}_{k}"] for t in some]
         if any(sent):
@@ -72,23 +72,23 @@ VOLUMES = (
 """Kind, axes and what of each volume that a layout of the page may send."""
 
 
-def values(at: Step, place: Machine, oversubscription: float) -> dict[str, float]:
+def values(step: Step, machine: Machine, oversubscription: float) -> dict[str, float]:
     """What NAMES has: 0 where there is no such tier."""
-    c = cluster_of(place.slice, place.pods, oversubscription=1.0 if place.slice.chip.axes else oversubscription)
-    numbers = _spread(volumes(at), at.layout, at.slice, c.domains // c.groups, c.groups, c.oversubscription)
+    c = cluster_of(machine.slice, machine.pods, oversubscription=1.0 if machine.slice.chip.axes else oversubscription)
+    numbers = _spread(volumes(step), step.layout, step.slice, c.domains // c.groups, c.groups, c.oversubscription)
     return dict(zip(NAMES, map(float, numbers)))
 
 
-def _spread(some, layout: Layout, s: Slice, group, groups, oversubscription=1.0) -> tuple:
+def _spread(sends, layout: Layout, s: Slice, group, groups, oversubscription=1.0) -> tuple:
     """Seconds of each tier, then the bytes of each kind in each."""
-    over = divided(some, layout, s, group, groups, oversubscription)
+    over = divided(sends, layout, s, group, groups, oversubscription)
     none = 0.0 * layout.tp
     lacks = len(TIERS) - len(over)
     seconds = (*(x.seconds + none for x in over), *(none,) * lacks)
     return (*seconds, *(x.bytes[k] + none for x in over for k in KINDS), *(none,) * lacks * len(KINDS))
 
 
-def _sends(like: Config, *numbers) -> tuple:
+def _sends(structure: Config, *numbers) -> tuple:
     """Bytes of VOLUMES, and the copies of a token.
 
     numbers  sizes of the model, tokens, T, bytes of a gradient, of SEARCHED, the place of a policy in KEPT
@@ -99,7 +99,7 @@ def _sends(like: Config, *numbers) -> tuple:
         Layout(**dict(zip(SEARCHED, rest)), stored=Bytes(gradient=gradient)),
         Wired(chip("H100"), (rest[0] * 1.0,), (False,)),
     )
-    first, every = step(build(like, *sizes), laid, tokens, T, here, "causal", 0.0), []
+    first, every = step(build(structure, *sizes), laid, tokens, T, here, "causal", 0.0), []
     for policy in KEPT:
         found = {(x.kind, x.axes, x.what): x for x in volumes(first.keeping(policy))}
         if more := found.keys() - set(VOLUMES):
@@ -109,8 +109,8 @@ def _sends(like: Config, *numbers) -> tuple:
     return tuple(_pick(rest[-1], some) + 0.0 * tokens for some in zip(*every))
 
 
-def _pick(n, some):
-    *first, last = some
+def _pick(n, options):
+    *first, last = options
     for k, x in reversed(list(enumerate(first))):
         last = x if x is last else where(n == k, x, last)
     return last
@@ -132,14 +132,14 @@ def _over(torus: bool, *numbers) -> tuple:
     return _spread(some, laid, s, group, groups)
 
 
-def wired(place: Machine) -> tuple[int, ...]:
+def wired(machine: Machine) -> tuple[int, ...]:
     """The sides of a slice and which of them are rings, as the traced functions take them; of GPUs the chips of a domain.
 
     >>> from .training import places
     >>> wired(places("v5e")[4]), wired(places("H100")[4])
     ((4, 4, 1, 0, 0, 0), (8, 1, 1, 0, 0, 0))
     """
-    s = place.slice
+    s = machine.slice
     return (*s.shape, 1, 1)[:3] + (*map(int, s.wraps), 0, 0)[:3]
 
 

@@ -71,19 +71,19 @@ def places(name: str) -> tuple[Machine, ...]:
 
 
 def found(
-    c: Config, place: Machine, tokens: int, T: int, policies: tuple[str, ...] = KEPT, stored: Bytes = MASTER
+    c: Config, machine: Machine, tokens: int, T: int, policies: tuple[str, ...] = KEPT, stored: Bytes = MASTER
 ) -> Ranking:
     """What the search of all layouts finds."""
-    return ranking(c, tokens, T, place.slice, Layout(pods=place.pods, stored=stored), policies)
+    return ranking(c, tokens, T, machine.slice, Layout(pods=machine.pods, stored=stored), policies)
 
 
-def lines(some: Ranking) -> tuple[Ranked, ...]:
+def lines(listed: Ranking) -> tuple[Ranked, ...]:
     """Every design of a ranking in plain numbers."""
     out = []
-    for line, (n, *_) in enumerate(some.designs):
-        layout, seconds, memory = some.layout(n), float(some.seconds[n]), float(some.memory[n])
+    for line, (n, *_) in enumerate(listed.designs):
+        layout, seconds, memory = listed.layout(n), float(listed.seconds[n]), float(listed.memory[n])
         name = ".".join(str(getattr(layout, a)) for a in AXES)
-        out.append(Ranked(name, layout, seconds, memory, some.rank_of(n), some.also(line)))
+        out.append(Ranked(name, layout, seconds, memory, listed.rank_of(n), listed.also(line)))
     return tuple(out)
 
 
@@ -98,10 +98,10 @@ def own(
     text: str,
     c: Config,
     sizes: tuple[int, ...],
-    place: Machine,
+    machine: Machine,
     tokens: int,
     T: int,
-    who: str,
+    name: str,
     stored: Bytes = MASTER,
     policy: str = "",
 ) -> Step:
@@ -110,37 +110,37 @@ def own(
     sizes   of the model, in the order of SIZES
     policy  what is kept, if the text does not say
     """
-    given = ({"policy": policy} if policy else {}) | unfolded(read(text, NAMED, TYPED), place.chips)
+    given = ({"policy": policy} if policy else {}) | unfolded(read(text, NAMED, TYPED), machine.chips)
     try:
-        layout = completed_layout(c, given, tokens, T, place.slice, Layout(pods=place.pods, stored=stored)).layout
+        layout = completed_layout(c, given, tokens, T, machine.slice, Layout(pods=machine.pods, stored=stored)).layout
     except ValueError:
-        sentence = broken(Layout(**{"pods": place.pods} | given), c, sizes, place, tokens, T, who)
-        raise ValueError(sentence or FEW.format(n=f"{place.chips:,}")) from None
-    return step(c, layout, tokens, T, place.slice, "causal")
+        sentence = broken(Layout(**{"pods": machine.pods} | given), c, sizes, machine, tokens, T, name)
+        raise ValueError(sentence or FEW.format(n=f"{machine.chips:,}")) from None
+    return step(c, layout, tokens, T, machine.slice, "causal")
 
 
-def beside(some: Ranking, at: Step) -> tuple[Ranked, ...]:
+def beside(listed: Ranking, typed: Step) -> tuple[Ranked, ...]:
     """The ranking with one more line, which moves no other."""
-    mine = Ranked("own", at.layout, float(at.estimate.mid), float(at.memory.total), some.beside(at))
-    return tuple(sorted((*lines(some), mine), key=lambda r: r.rank))
+    mine = Ranked("own", typed.layout, float(typed.estimate.mid), float(typed.memory.total), listed.beside(typed))
+    return tuple(sorted((*lines(listed), mine), key=lambda r: r.rank))
 
 
-def broken(layout: Layout, c: Config, sizes, place: Machine, tokens: int, T: int, who: str) -> str:
+def broken(layout: Layout, c: Config, sizes, machine: Machine, tokens: int, T: int, name: str) -> str:
     """The first rule that a layout breaks, in a sentence with what would be right; "" if it keeps them all."""
-    n, sequences = place.chips, tokens // T
+    n, sequences = machine.chips, tokens // T
     shards = prod((layout.dp, layout.fsdp, layout.ep))
     by = {a: getattr(layout, a) for a in NUMBERS} | {
         "n": f"{n:,}",
         "took": f"{layout.chips:,}",
-        "who": who,
+        "who": name,
         "T": f"{T:,}",
         "L": c.L,
     }
-    by |= {"place": str(place), "sequences": f"{sequences:,}", "shards": f"{shards:,}"}
+    by |= {"place": str(machine), "sequences": f"{sequences:,}", "shards": f"{shards:,}"}
     if layout.chips != n:
         more = n % layout.chips == 0
         return NAMED["more" if more else "other"].format(**by | {"fsdp": layout.fsdp * (n // layout.chips)})
-    if place.slice.chip.axes and not lies(layout, place.slice):
+    if machine.slice.chip.axes and not lies(layout, machine.slice):
         return NAMED["lies"].format(**by)
     for axis, at in (("tp", 0), ("ep", 1)):
         ways = [tuple(x if k == at else 1 for k in range(3)) for x in (getattr(layout, axis), *POWERS)]
@@ -160,8 +160,8 @@ def broken(layout: Layout, c: Config, sizes, place: Machine, tokens: int, T: int
 
 def values(
     c: Config,
-    place: Machine,
-    at: Ranked,
+    machine: Machine,
+    picked: Ranked,
     tokens: int,
     T: int,
     budget: float,
@@ -169,10 +169,10 @@ def values(
     oversubscription: float = 1.0,
 ) -> dict[str, float]:
     """All numbers of one layout; `budget` is the tokens of the whole run, `price` that of a chip for an hour."""
-    step_of = step(c, at.layout, tokens, T, place.slice, "causal")
+    step_of = step(c, picked.layout, tokens, T, machine.slice, "causal")
     out = dict(zip(NAMES_OF_STEP, map(float, row(step_of, step_of.estimate))))
-    out |= tiers.values(step_of, place, oversubscription)
-    return out | dict(zip(BILL, bill(out["mid"], place.chips, tokens, budget, price)))
+    out |= tiers.values(step_of, machine, oversubscription)
+    return out | dict(zip(BILL, bill(out["mid"], machine.chips, tokens, budget, price)))
 
 
 def bill(seconds, chips, tokens, budget, price) -> tuple:
@@ -198,6 +198,3 @@ def functions(structures: tuple[Config, ...]) -> tuple[str, str, list[str]]:
     """`bill` as JavaScript, whether axes take whole rows, and for each structure whether its axes may be so long."""
     may = [javascript(lambda *x: legal(like, *x), *[8.0] * (len(SIZES) + 3)) for like in structures]  # noqa: B023
     return javascript(bill, *[8.0] * 5), javascript(_rows, *[8.0] * (len(AXES) + 3)), may
-
-
-NONE = dict.fromkeys((*NAMES_OF_STEP, *BILL), math.nan)

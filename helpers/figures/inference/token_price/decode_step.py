@@ -36,13 +36,13 @@ NAMES = (
 )  # fmt: skip
 
 
-def places(of: Chip, most: int) -> tuple[Slice, ...]:
+def places(chip: Chip, most: int) -> tuple[Slice, ...]:
     """1, 2, 4, … chips: as many as a pod has, and no more than `most`.
 
     >>> [s.shape for s in places(chip("v5e"), 16)], len(places(chip("H100"), 256))
     ([(1, 1), (1, 2), (2, 2), (2, 4), (4, 4)], 4)
     """
-    return tuple(s for s in (Slice(of, shape) for shape in shapes(of)) if s.chips <= most)
+    return tuple(s for s in (Slice(chip, shape) for shape in shapes(chip)) if s.chips <= most)
 
 
 def ways(s: Slice) -> list[int]:
@@ -79,15 +79,15 @@ def room(r: Replica, s: Slice, Y, Z, S):
     return Z * floor(maximum(s.chip.hbm_bytes - held(r, s, Y, Z), 0) / held(replace(r, weights=0.0), s, Y, Z, Z, S))
 
 
-def row(r: Replica, s: Slice, price, Y, Z, B, S, at=None, hop=None) -> dict:
+def row(r: Replica, s: Slice, price, Y, Z, B, S, reading=None, hop=None) -> dict:
     """All numbers of one cut: Y chips share heads, Z the batch of the caches. `price` is that of a chip for an hour.
 
     A step reads the caches that a chip holds; weights are told from activations by weights of no bytes.
     """
     bare = replace(r, weights=0.0)
-    step = decode(r, s, Y, Z, B, S, hop, at)
+    step = decode(r, s, Y, Z, B, S, hop, reading)
     parts = step.time.parts
-    weights = parts["hbm"] - decode(bare, s, Y, Z, B, S, hop, at).time.parts["hbm"]
+    weights = parts["hbm"] - decode(bare, s, Y, Z, B, S, hop, reading).time.parts["hbm"]
     caches = held(bare, s, Y, Z, B, S) / s.chip.hbm_bandwidth
     seconds, n, hbm = step.seconds, s.chips, s.chip.hbm_bytes
     of_weights = held(r, s, Y, Z)
@@ -132,9 +132,9 @@ def best(r: Replica, s: Slice, B: int, S: int, price: float = float("nan")) -> C
     return Cut(at.Y, at.Z, at.fits, int(max(room(r, s, c.Y, c.Z, S) for c in some)), values)
 
 
-def chosen(some: Sequence[Choice]) -> Choice:
+def chosen(choices: Sequence[Choice]) -> Choice:
     """Of cuts, the quickest first, the one to take."""
-    return some[0] if some[0].fits else min(some, key=lambda c: c.held)
+    return choices[0] if choices[0].fits else min(choices, key=lambda c: c.held)
 
 
 def curve(r: Replica, s: Slice, S: int, batches: Sequence[int]) -> list[tuple[float, float, bool]]:
@@ -143,9 +143,9 @@ def curve(r: Replica, s: Slice, S: int, batches: Sequence[int]) -> list[tuple[fl
     return [(c.time.seconds, B / c.time.seconds / s.chips, c.fits) for B, c in zip(batches, some)]
 
 
-def enough(r: Replica, of: Chip, most: int, B: int, S: int) -> Slice | None:
+def enough(r: Replica, chip: Chip, most: int, B: int, S: int) -> Slice | None:
     """The fewest chips on which it fits, or None."""
-    larger = (s for s in places(of, min(most, widest(r.config))))
+    larger = (s for s in places(chip, min(most, widest(r.config))))
     return next((s for s in larger if splits(r, s, "decode", B, S)[0].fits), None)
 
 
@@ -170,14 +170,14 @@ def _links(torus: bool, W, *numbers) -> tuple:
     return tuple(getattr(w, f.name) for w in links(s, Y, Z) for f in fields(Group))
 
 
-def _row(like: Config, *x) -> tuple:
+def _row(structure: Config, *x) -> tuple:
     """`row` of numbers: sizes, speeds of a chip, bytes, price, tokens, chips; Y, Z and their links; B."""
     n = len(SIZES)
     C, through, hbm, W, hop, w, cached, price, S, chips, Y, Z, *wires, B = x[n:]
     on = replace(chip("v5p"), flops={MATH: C}, hbm_bandwidth=through, hbm_bytes=hbm, link_bandwidth=W)
     each = len(fields(Group))
     at = tuple(Group(*wires[each * k : each * (k + 1)]) for k in range(3))
-    r, s = Replica(build(like, *x[:n]), on, chips, w, cached), Wired(on, (chips,), (False,))
+    r, s = Replica(build(structure, *x[:n]), on, chips, w, cached), Wired(on, (chips,), (False,))
     found = row(r, s, price, Y, Z, B, S, at, hop)
     return tuple(found[name] for name in NAMES)
 

@@ -165,11 +165,11 @@ class TokenPricer:
     def chip(self, label: str) -> Chip:
         return chip(next(name for name, text in self.chips.items() if text == label))
 
-    def replica(self, at: Mapping) -> tuple[Replica, Slice | None]:
+    def replica(self, chosen: Mapping) -> tuple[Replica, Slice | None]:
         """The model on that many chips; no slice if there is none, or if its heads cannot be shared."""
-        c, of = model(at["model"]), self.chip(at["chip"])
-        s = next((s for s in places(of, self.largest) if s.chips == at["n"]), None)
-        return Replica(c, of, at["n"], *self.widths[at["widths"]]), s if at["n"] <= widest(c) else None
+        c, of = model(chosen["model"]), self.chip(chosen["chip"])
+        s = next((s for s in places(of, self.largest) if s.chips == chosen["n"]), None)
+        return Replica(c, of, chosen["n"], *self.widths[chosen["widths"]]), s if chosen["n"] <= widest(c) else None
 
     def found(self, changes: Mapping | None = None) -> Cut | None:
         """The best cut, if there is any."""
@@ -177,46 +177,46 @@ class TokenPricer:
         r, s = self.replica(at)
         return s and best(r, s, at["B"], at["S"], price(at["price"]))
 
-    def values(self, found: Cut | None) -> dict[str, float]:
+    def values(self, cut: Cut | None) -> dict[str, float]:
         """All results as numbers; times are unknown where it does not fit, everything where it cannot be cut."""
-        values = found.values if found else dict.fromkeys(NAMES, math.nan)
-        shown = {n: x if found and (found.fits or n in ALWAYS) else math.nan for n, x in values.items()}
+        values = cut.values if cut else dict.fromkeys(NAMES, math.nan)
+        shown = {n: x if cut and (cut.fits or n in ALWAYS) else math.nan for n, x in values.items()}
         times = [x for n, x in shown.items() if n.startswith("t_")]
         return shown | {"t_all": sum(times), "m_all": shown["held"] + shown["free"]}
 
-    def said(self, found: Cut | None) -> dict[str, str]:
+    def said(self, cut: Cut | None) -> dict[str, str]:
         """What the table says."""
-        values = self.values(found)
+        values = self.values(cut)
         said = {r.name: reading(values[r.name], r.unit) for r in RESULTS} | dict.fromkeys(TEXTS, NONE) | {"paid": TYPE}
-        if found is None:
+        if cut is None:
             return said
         said |= {
-            "cut": CUT.format(Y=found.Y, Z=found.Z),
-            "most": f"{found.most:,}",
+            "cut": CUT.format(Y=cut.Y, Z=cut.Z),
+            "most": f"{cut.most:,}",
             "critical": f"B = {values['critical']:,.0f}",
         }
-        if found.fits:
+        if cut.fits:
             said["bound"] = WORDS[int(values["bound"])]
-        if not math.isnan(found.values["cost"]):
+        if not math.isnan(cut.values["cost"]):
             said["paid"] = reading(values["cost"])
         return said
 
-    def sentence(self, found: Cut | None, changes: Mapping | None = None) -> str:
+    def sentence(self, cut: Cut | None, changes: Mapping | None = None) -> str:
         """What is said after each change."""
         at = self.chosen(changes)
         (r, s), typed = self.replica(at), at["price"].strip()
-        words = {n: f"{x:,}" if isinstance(x, int) else x for n, x in at.items()} | self.said(found)
+        words = {n: f"{x:,}" if isinstance(x, int) else x for n, x in at.items()} | self.said(cut)
         wrong = WRONG.format(typed=typed) if typed and math.isnan(price(typed)) else ""
-        if found is None:
+        if cut is None:
             some = places(r.chip, self.largest)
             words |= {"last": f"{min(some[-1].chips, widest(r.config)):,}", "heads": r.config.N}
             return (MANY if at["n"] > some[-1].chips else HEADS).format(**words) + wrong
         words |= {"place": place(s), "hbm": reading(r.chip.hbm_bytes, "B")}
-        if found.fits:
+        if cut.fits:
             words["price"] = PRICE.format(**words) if words["paid"] != TYPE else ""
             return FITS.format(**words) + wrong
-        words["missing"] = reading(found.values["held"] - r.chip.hbm_bytes, "B")
-        words["less"] = (LESS if found.most else NOT_ONE).format(**words)
+        words["missing"] = reading(cut.values["held"] - r.chip.hbm_bytes, "B")
+        words["less"] = (LESS if cut.most else NOT_ONE).format(**words)
         larger = enough(r, r.chip, self.largest, at["B"], at["S"])
         words["more"] = NO_MORE
         if larger:
@@ -224,7 +224,7 @@ class TokenPricer:
             words["more"] = MORE.format(**words)
         return LACKS.format(**words) + wrong
 
-    def drawn(self, found: Cut | None, changes: Mapping | None = None) -> dict[str, float]:
+    def drawn(self, cut: Cut | None, changes: Mapping | None = None) -> dict[str, float]:
         """Points of the curve and where the chosen batch lies on it, by name."""
         at = self.chosen(changes)
         r, s = self.replica(at)
@@ -235,8 +235,8 @@ class TokenPricer:
             held = points[min(n, good - 1)] if good else (math.nan, math.nan)
             beyond = points[max(n, good - 1, 0)] if good < len(points) else (math.nan, math.nan)
             out |= {f"x{n}": held[0], f"y{n}": held[1], f"u{n}": beyond[0], f"v{n}": beyond[1]}
-        there = (found.values["seconds"], found.values["per_chip"]) if found else (math.nan, math.nan)
-        for name, shown in (("dot", found and found.fits), ("ring", found and not found.fits)):
+        there = (cut.values["seconds"], cut.values["per_chip"]) if cut else (math.nan, math.nan)
+        for name, shown in (("dot", cut and cut.fits), ("ring", cut and not cut.fits)):
             out |= (
                 {f"{name}_x": there[0], f"{name}_y": there[1]}
                 if shown
@@ -277,11 +277,11 @@ class TokenPricer:
         text = json.dumps(data, separators=(",", ":"), ensure_ascii=False).replace("</", "<\\/")
         return f"(window.liveFigures=window.liveFigures||[]).push([{text},\n[{','.join(texts)}]]);"
 
-    def _chip(self, of: Chip) -> dict:
+    def _chip(self, chip: Chip) -> dict:
         """A chip's numbers, and for each number of chips the slice as numbers, ways to share heads on it, and its words."""
-        there = [(wired(s), s.chips, ways(s), place(s)) for s in places(of, self.largest)]
-        speeds = (of.rate(MATH), of.hbm_bandwidth, of.hbm_bytes, of.link_bandwidth, of.hop)
-        return {"speeds": speeds, "kind": 0 if of.axes else 1, "places": there}
+        there = [(wired(s), s.chips, ways(s), place(s)) for s in places(chip, self.largest)]
+        speeds = (chip.rate(MATH), chip.hbm_bandwidth, chip.hbm_bytes, chip.link_bandwidth, chip.hop)
+        return {"speeds": speeds, "kind": 0 if chip.axes else 1, "places": there}
 
     def html(self) -> str:
         """Controls, which stay hidden until the script has started; the sentence, the curve and the table."""
@@ -300,15 +300,15 @@ class TokenPricer:
             + f"<figcaption>{escape(RULES)}</figcaption></figure>"
         )
 
-    def svg(self, found: Cut) -> str:
+    def svg(self, cut: Cut) -> str:
         """The curve, with the names of some batches on it."""
-        values = self.drawn(found)
+        values = self.drawn(cut)
         plot = Plot(*AXES, self.marks).svg(f"live-{self.name}", ALT, values)
         names = []
         for B in LABELLED:
             n = self.batches.index(B)
             x, y = (at[0] + at[1] * math.log10(values[v]) for at, v in zip(self._scales, (f"x{n}", f"y{n}")))
-            hidden = "" if B <= found.most else ' style="display:none"'
+            hidden = "" if B <= cut.most else ' style="display:none"'
             names.append(
                 f'<text data-batch="{n}" text-anchor="end" x="{x - 8:.1f}" y="{y - 6:.1f}"{hidden}>B = {B:,}</text>'
             )
@@ -316,12 +316,12 @@ class TokenPricer:
 
     _scales = (scale(AXES[0], LEFT, WIDTH - RIGHT), scale(AXES[1], HEIGHT - BOTTOM, TOP))
 
-    def _table(self, found: Cut) -> str:
+    def _table(self, cut: Cut) -> str:
         """Under each heading its numbers, then what is said there in words."""
         texts = {name: Result(name, label) for name, (_, label) in TEXTS.items()}
         groups = {h: (*(r.name for r in rows), *(n for n in TEXTS if TEXTS[n][0] == h)) for h, rows in TABLE.items()}
-        values = {name: x for name, x in self.values(found).items() if name not in TEXTS}
-        return Rows(groups).html(self.title, {r.name: r for r in RESULTS} | texts, values, self.said(found))
+        values = {name: x for name, x in self.values(cut).items() if name not in TEXTS}
+        return Rows(groups).html(self.title, {r.name: r for r in RESULTS} | texts, values, self.said(cut))
 
 
 def price(typed: str) -> float:

@@ -89,15 +89,15 @@ def _row(k: int) -> tuple[Result, ...]:
     )
 
 
-def _machine(n: int, of: Machine) -> dict[str, float | str]:
+def _machine(n: int, machine: Machine) -> dict[str, float | str]:
     """What a machine sets; the page has GPUs whose switch adds, as all rows of an AllReduce are shown."""
-    c = of.chip
+    c = machine.chip
     if not c.axes and not c.switch_adds:
         adding = ", ".join(sorted(c.name for c in CHIPS.values() if c.switch_adds))
-        raise ValueError(f"the page has GPUs whose switch adds, {adding}, not {of.chip_name}")
-    rates = {"W": c.link_bandwidth, "card": c.dcn_bandwidth, "up": of.uplink, "hop": c.hop, "C": c.rate()}
-    words = {"domain": of.domain, "unit": c.kind.upper()}
-    return {"machine": n, "torus": int(bool(c.axes)), "g": of.g} | rates | words
+        raise ValueError(f"the page has GPUs whose switch adds, {adding}, not {machine.chip_name}")
+    rates = {"W": c.link_bandwidth, "card": c.dcn_bandwidth, "up": machine.uplink, "hop": c.hop, "C": c.rate()}
+    words = {"domain": machine.domain, "unit": c.kind.upper()}
+    return {"machine": n, "torus": int(bool(c.axes)), "g": machine.g} | rates | words
 
 
 def _sent(n: int, kind: str, sends: str, work: str, grows: int) -> dict[str, float | str]:

@@ -82,13 +82,13 @@ class Machine:
 
 
 @cache
-def sides(of: Machine) -> tuple[list[tuple[str, int, float]], ...]:
+def sides(machine: Machine) -> tuple[list[tuple[str, int, float]], ...]:
     """What flows into each side of a cut, from the graph itself: in one domain, in several, and in several groups.
 
     >>> [len(some) for some in sides(Machine("H100", (8,), "host", 4.0))]
     [1, 2, 3]
     """
-    return tuple(rates_in(of.cluster(m)) for m in (1, 2, 2 * GROUP if of.thin > 1 else 2))
+    return tuple(rates_in(machine.cluster(m)) for m in (1, 2, 2 * GROUP if machine.thin > 1 else 2))
 
 
 def priced(moves, W, W_dcn, hop, hop_dcn) -> tuple:
@@ -114,27 +114,27 @@ def rows(torus: Slice | None, kind: str, V, m, g, W, card, up, hop) -> dict[str,
     return {a: priced(SENT_BY[a](kind, V, g, m), W, across, hop, HOP_DCN) for a in ALGORITHMS[kind]}
 
 
-def slots(*at) -> dict:
+def slots(*numbers) -> dict:
     """The numbers of `rows`, row by row, as row0_lower and so on; row0_name is a place in NAMES. Unknown where there is no algorithm."""
     out = {f"row{n}_{what}": nan for n in range(SLOTS) for what in ("name", *ROW)}
-    for n, (name, row) in enumerate(rows(*at).items()):
+    for n, (name, row) in enumerate(rows(*numbers).items()):
         out |= {f"row{n}_name": list(NAMES).index(name)} | {f"row{n}_{what}": x for what, x in zip(ROW, row)}
     return out
 
 
-def tightest(of: Machine, kind: str, V, m) -> dict:
+def tightest(machine: Machine, kind: str, V, m) -> dict:
     """Seconds that the cut which takes longest needs at least; of equals that of fewest chips. `side` is a place in SIDES."""
 
-    def slowest(some: Sequence[tuple[str, int, float]]) -> dict:
+    def slowest(flows: Sequence[tuple[str, int, float]]) -> dict:
         bound, chips, side = 0.0, 0, 0
-        for name, inside, W in some:
-            seconds = V * (needs(kind, inside, m * of.g) / W)
+        for name, inside, W in flows:
+            seconds = V * (needs(kind, inside, m * machine.g) / W)
             longer = (seconds > bound) | ((seconds == bound) & (inside < chips)) | (chips == 0)
             bound, chips = where(longer, seconds, bound), where(longer, inside, chips)
             side = where(longer, SIDES.index(name.split(" of ")[0]), side)
         return {"bound": bound, "side": side}
 
-    return choose(where(m == 1, 0, where(m > GROUP, 2, 1)), [partial(slowest, some) for some in sides(of)])
+    return choose(where(m == 1, 0, where(m > GROUP, 2, 1)), [partial(slowest, some) for some in sides(machine)])
 
 
 def load(P, A, M, X, D, k, b, n) -> tuple:
@@ -185,7 +185,7 @@ def usual(sent, P, A, M, X, D, k, b, m, g, **_) -> dict:
 
 
 def collective(
-    machines: Sequence[Machine], machine, torus, kind, adds, grows, E, V, m, b, g, W, card, up, hop, C, **at
+    machines: Sequence[Machine], machine, torus, kind, adds, grows, E, V, m, b, g, W, card, up, hop, C, **sizes
 ) -> dict:
     """Every number of the figure, and which of its phrases are true, on machine number `machine` of these.
 
@@ -194,7 +194,7 @@ def collective(
     W, card, … what `rows` wants of the machine, and FLOPs/s C
     at          what `usual` wants
     """
-    n, expected, slices = m * g, usual(b=b, m=m, g=g, **at), next(of.slice for of in machines if of.chip.axes)
+    n, expected, slices = m * g, usual(b=b, m=m, g=g, **sizes), next(of.slice for of in machines if of.chip.axes)
     own, have = where(V == expected["usual"], 0, 1), expected["have"]
     wrong = where((kind == KINDS.index("AllToAll")) & (own == 0) & (n > E), where(E == 0, 1, 2), 0)
     each = [partial(slots, on, name, V, m, g, W, card, up, hop) for on in (None, slices) for name in KINDS]
@@ -233,13 +233,13 @@ def least(numbers: Sequence):
     return found
 
 
-def _drawn(found: dict, bound) -> dict:
+def _drawn(results: dict, bound) -> dict:
     """Shares of the longest bar: of each row its bytes, its hops and both, inside and across; and of the cut."""
-    ends = [-found[f"row{k}_{tier}_all"] for k in range(SLOTS) for tier in ("in", "out")]
+    ends = [-results[f"row{k}_{tier}_all"] for k in range(SLOTS) for tier in ("in", "out")]
     longest = nonzero(-least([-bound, *ends]))
     out = {"cut_at": bound / longest}
     for k in range(SLOTS):
         for tier in ("in", "out"):
-            some, both = (found[f"row{k}_{tier}_{what}"] / longest for what in ("bytes", "all"))
+            some, both = (results[f"row{k}_{tier}_{what}"] / longest for what in ("bytes", "all"))
             out |= {f"{tier}{k}_bytes": some, f"{tier}{k}_hops": both - some, f"{tier}{k}_all": both}
     return out

@@ -106,11 +106,11 @@ def _column(x: int, pieces: tuple[int, ...], n: int) -> list[str]:
     return out
 
 
-def _messages(step: Step, place: dict, y: int) -> list[str]:
+def _messages(step: Step, columns: dict, y: int) -> list[str]:
     """A bow under the columns for each message, with a point where it arrives."""
     out = []
     for x in step.messages:
-        a, b = place[x.source] + WIDE / 2, place[x.target] + WIDE / 2
+        a, b = columns[x.source] + WIDE / 2, columns[x.target] + WIDE / 2
         deep = 8 + 8 * (abs(b - a) > 2 * (WIDE + GAP))
         out.append(
             f'<path d="M{a:g} {y}Q{(a + b) / 2:g} {y + deep} {b:g} {y}" fill="none" stroke="{COLOURS[step.link]}" '

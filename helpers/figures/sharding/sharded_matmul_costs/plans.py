@@ -101,11 +101,11 @@ def _joined(row, parts):
     return row.__array_namespace__().concatenate(parts)
 
 
-def _peak(whole, at, share, given, kind, held, then):
+def _peak(whole, sizes, share, given, kind, held, then):
     """`Plan.peak`: A and B as given stay; beside them copies in use, the step's operand, and its result."""
     kept = whole[0] * share(given[0], given[1]) + whole[1] * share(given[2], given[3])
-    changed = [where(kind[n * LONGEST] < NONE, at[n], 0.0) for n in range(2)]
-    product = changed[0] + changed[1] + at[2]
+    changed = [where(kind[n * LONGEST] < NONE, sizes[n], 0.0) for n in range(2)]
+    product = changed[0] + changed[1] + sizes[2]
     aside = _spread(kind, [0.0, changed[0], 0.0])
     copy = _joined(kind, [_not_first(held[:LONGEST]), _not_first(held[LONGEST : 2 * LONGEST]), held[2 * LONGEST :]])
     steps = where(kind < NONE, aside + copy + then, 0.0)

@@ -76,17 +76,17 @@ def times(mid, best):
 
 
 @cache
-def ranked(there: Cluster) -> Ranking:
+def ranked(cluster: Cluster) -> Ranking:
     """All layouts."""
-    template = Layout(pods=there.machine.pods, stored=MASTER)
-    return ranking(model(there.model), there.tokens, there.T, there.machine.slice, template)
+    template = Layout(pods=cluster.machine.pods, stored=MASTER)
+    return ranking(model(cluster.model), cluster.tokens, cluster.T, cluster.machine.slice, template)
 
 
-def placed(there: Cluster, given: Mapping[str, int]) -> Step:
+def placed(cluster: Cluster, given: Mapping[str, int]) -> Step:
     """The step of a layout that a reader places: the search completes it."""
-    c, s, template = model(there.model), there.machine.slice, Layout(pods=there.machine.pods, stored=MASTER)
-    layout = completed_layout(c, given, there.tokens, there.T, s, template).layout
-    return step(c, layout, there.tokens, there.T, s, "causal")
+    c, s, template = model(cluster.model), cluster.machine.slice, Layout(pods=cluster.machine.pods, stored=MASTER)
+    layout = completed_layout(c, given, cluster.tokens, cluster.T, s, template).layout
+    return step(c, layout, cluster.tokens, cluster.T, s, "causal")
 
 
 class DayFinder(page.LayoutFinder):
@@ -119,12 +119,12 @@ class DayFinder(page.LayoutFinder):
         said["say"] = SENTENCES["ran"].format(**said, beside=SENTENCES["beside"].format(**said))
         return found, values | {"m_all": max(hbm, values["memory"])}, said
 
-    def data(self, at: Mapping[str, list]) -> dict:
+    def data(self, places: Mapping[str, list]) -> dict:
         every, days = ranked(cluster(0)), [cluster(day) for day in range(len(ROWS))]
         best = vars(every.layout(0)) | {"seconds": every.seconds[0], "policy": KEPT.index(every.layout(0).policy)}
         best["mesh"] = [best[axis] for axis in ("tp", "cp", "ep", "fsdp", "dp", "pp")]
         known = {name: best[name] for name in ("mesh", "zero", "microbatches", "v", "policy", "seconds")}
-        data = super().data(at)
+        data = super().data(places)
         data["layouts"] |= {
             "say": SENTENCES, "edges": EDGES, "near": NEAR, "start": START, "epoch": (FIRST - date(1970, 1, 1)).days,
             "days": [[there.model, self.chips[there.chip], there.n, there.tokens, there.T] for there in days],

@@ -56,9 +56,9 @@ def whole(c: Config) -> dict[str, int]:
     return dict.fromkeys(SIZES, 1) | {"F": c.F} | sizes(c)
 
 
-def legal(like: Config, *numbers):
+def legal(structure: Config, *numbers):
     """Whether a model of these sizes lets tp, ep and pp be what they are, by the rules of `layout_set`."""
-    c, (tp, ep, pp) = build(like, *numbers[: len(SIZES)]), numbers[len(SIZES) :]
+    c, (tp, ep, pp) = build(structure, *numbers[: len(SIZES)]), numbers[len(SIZES) :]
     return where(reduce(and_, size_rules(c, Layout(tp=tp, ep=ep, pp=pp)).values()), 1, 0)
 
 
@@ -113,20 +113,20 @@ class Traced(Chip):
         return self.pod
 
 
-def speeds(of: Chip) -> tuple[float, ...]:
+def speeds(chip: Chip) -> tuple[float, ...]:
     """What a traced step knows of a chip: rates, shares of them, cores, the sides of a pod, or a domain."""
-    pace = Pace(of)
-    shares = CONSTANTS.share(of) * pace.power, CONSTANTS.attention * pace.power
-    sides = (*of.sides, 1, 1)[:3]
+    pace = Pace(chip)
+    shares = CONSTANTS.share(chip) * pace.power, CONSTANTS.attention * pace.power
+    sides = (*chip.sides, 1, 1)[:3]
     return (
-        of.rate(),
-        of.hbm_bandwidth,
-        of.hbm_bytes,
-        of.link_bandwidth,
-        of.dcn_bandwidth,
+        chip.rate(),
+        chip.hbm_bandwidth,
+        chip.hbm_bytes,
+        chip.link_bandwidth,
+        chip.dcn_bandwidth,
         *shares,
-        of.cores,
-        of.neighbours,
+        chip.cores,
+        chip.neighbours,
         *sides,
     )
 
@@ -151,7 +151,7 @@ STAGES = len(SIZES) + 2 + 12 + 2 + 2, 6, 3  # numbers that `_step` takes in each
 BRIEF = 3 * len(KEPT) + 1  # results of which a search looks at all
 
 
-def _step(like: Config, torus: bool, switched: bool, *numbers) -> tuple:
+def _step(structure: Config, torus: bool, switched: bool, *numbers) -> tuple:
     """`training_step.step` under every policy: seconds, careful ones and bytes of each, whether its ring is exposed; then all of `row`.
 
     switched  no chip that is asked for has links to neighbours of its own: what these do is left out of the text
@@ -166,7 +166,7 @@ def _step(like: Config, torus: bool, switched: bool, *numbers) -> tuple:
     laid = Split(
         data / fsdp, fsdp, tp, pp, ep, cp, 1 if torus else pods, zero, microbatches, v, stored=stored, data=data
     )
-    s, c = Wired(on, (inside,), (False,)), build(like, *sizes_of)
+    s, c = Wired(on, (inside,), (False,)), build(structure, *sizes_of)
     first = step(c, laid, tokens, T, s, "causal")
     vars(first)["prices"] = prices(c, on, laid, first.operations, k=k)  # with the shares of its chip
     some = [first.keeping(policy) for policy in KEPT]
@@ -174,19 +174,19 @@ def _step(like: Config, torus: bool, switched: bool, *numbers) -> tuple:
     return (*soon, exposed(first, k), *(x for at in some for x in row(at, at.estimate)))
 
 
-def row(at: Step, e: Estimate) -> tuple:
+def row(step: Step, e: Estimate) -> tuple:
     """TIMES, PARTS and ROLES of a step; ValueError if it takes time for something that PARTS lacks."""
-    if more := {part for part in e.parts if part not in PARTS and not (part == "host" and not at.layout.offload)}:
+    if more := {part for part in e.parts if part not in PARTS and not (part == "host" and not step.layout.offload)}:
         raise ValueError(f"PARTS lacks {', '.join(sorted(more))}: add what a step of this layout takes")
-    used = utilisation(at.config, at.slice.chip, at.layout, at.tokens / at.T, at.T, e.mid)
-    times = (e.mid, at.memory.total, e.low, e.high, at.math, *(100 * share for share in used))
-    return (*times, *(e.parts[name] for name in PARTS), *vars(at.memory).values())
+    used = utilisation(step.config, step.slice.chip, step.layout, step.tokens / step.T, step.T, e.mid)
+    times = (e.mid, step.memory.total, e.low, e.high, step.math, *(100 * share for share in used))
+    return (*times, *(e.parts[name] for name in PARTS), *vars(step.memory).values())
 
 
-def _rank(tp, cp, ep, fsdp, dp, pp, zero, microbatches, v, *rest) -> tuple:
+def _rank(tp, cp, ep, fsdp, dp, pp, zero, microbatches, v, *numbers) -> tuple:
     """The fields of `layout_search.rank` as numbers, up to the sizes of axes, which the page has."""
     laid = Layout(dp, fsdp, tp, pp, ep, cp, zero=zero, microbatches=microbatches, v=v)
-    ranks = vars(rank(laid, 0, *rest))
+    ranks = vars(rank(laid, 0, *numbers))
     return tuple(ranks[name] for name in [*ranks][: [*ranks].index("tp")])
 
 

@@ -165,12 +165,12 @@ class LayoutFinder:
         at = {**self.first, **(changes or {})}
         return at, chip(next(name for name, label in self.chips.items() if label == at["chip"]))
 
-    def place(self, at: Mapping, of: Chip) -> Machine | None:
-        return next((m for m in self.places(of) if m.chips == at["n"]), None)
+    def place(self, chosen: Mapping, chip: Chip) -> Machine | None:
+        return next((m for m in self.places(chip) if m.chips == chosen["n"]), None)
 
-    def places(self, of: Chip) -> list[Machine]:
+    def places(self, chip: Chip) -> list[Machine]:
         """As many chips as the slider can say."""
-        return [*machines(of, 2 ** self.n[1])]
+        return [*machines(chip, 2 ** self.n[1])]
 
     def found(self, changes: Mapping | None = None) -> Found:
         """What the search finds."""
@@ -178,59 +178,61 @@ class LayoutFinder:
         there = self.place(at, of)
         return self.search(at, there, at["tokens"]) if there else Found()
 
-    def search(self, at: Mapping, there: Machine, tokens: int) -> Found:
-        c, T = model(at["model"]), at["T"]
+    def search(self, chosen: Mapping, machine: Machine, tokens: int) -> Found:
+        c, T = model(chosen["model"]), chosen["T"]
         if tokens < T:
             return Found()
-        found = layout_search.ranking(c, tokens, T, there.slice, Layout(pods=there.pods, stored=MASTER), self.kept(at))
-        first = step(c, found.layout(0), tokens, T, there.slice, "causal") if len(found) else None
+        found = layout_search.ranking(
+            c, tokens, T, machine.slice, Layout(pods=machine.pods, stored=MASTER), self.kept(chosen)
+        )
+        first = step(c, found.layout(0), tokens, T, machine.slice, "causal") if len(found) else None
         return Found(first, found.tried, found.fitting)
 
-    def kept(self, at: Mapping) -> tuple[str, ...]:
-        return KEPT if at["keep"] == ANY else (at["keep"],)
+    def kept(self, chosen: Mapping) -> tuple[str, ...]:
+        return KEPT if chosen["keep"] == ANY else (chosen["keep"],)
 
-    def values(self, found: Found) -> dict[str, float]:
+    def values(self, search: Found) -> dict[str, float]:
         """All results as numbers; times are unknown where nothing fits, everything where nothing can be tried."""
-        if found.step is None:
+        if search.step is None:
             return dict.fromkeys(NAMES, math.nan)
-        values = dict(zip(NAMES, row(found.step, found.step.estimate)))
+        values = dict(zip(NAMES, row(search.step, search.step.estimate)))
         return (
             values
-            if found.fitting
+            if search.fitting
             else {n: x if n == "memory" or n[0] == "m" and n[1:].isdigit() else math.nan for n, x in values.items()}
         )
 
-    def said(self, found: Found) -> dict[str, str]:
+    def said(self, search: Found) -> dict[str, str]:
         """What the table says."""
-        values = self.values(found)
+        values = self.values(search)
         said = {r.name: reading(values[r.name], r.unit) for r in RESULTS} | dict.fromkeys(TEXTS, NONE)
-        if found.step is None:
+        if search.step is None:
             return said
-        said |= {"tried": f"{found.tried:,}", "fitting": f"{found.fitting:,}", "layout": axes(found.step.layout)}
-        said |= {"policy": found.step.layout.policy}
-        if found.fitting:
+        said |= {"tried": f"{search.tried:,}", "fitting": f"{search.fitting:,}", "layout": axes(search.step.layout)}
+        said |= {"policy": search.step.layout.policy}
+        if search.fitting:
             said["most"] = longest(values)
         return said
 
-    def sentence(self, found: Found, changes: Mapping | None = None) -> str:
+    def sentence(self, search: Found, changes: Mapping | None = None) -> str:
         """What is said after each change."""
-        return counted(self._sentence(found, changes))
+        return counted(self._sentence(search, changes))
 
-    def _sentence(self, found: Found, changes: Mapping | None) -> str:
+    def _sentence(self, search: Found, changes: Mapping | None) -> str:
         at, of = self.chosen(changes)
-        words = {n: f"{x:,}" if isinstance(x, int) else x for n, x in at.items()} | self.said(found)
+        words = {n: f"{x:,}" if isinstance(x, int) else x for n, x in at.items()} | self.said(search)
         there, last = self.place(at, of), self.places(of)[-1]
         if there is None:
             return MANY.format(**words | {"most": f"{last.chips:,}", "place": str(last)})
         words |= {"place": str(there), "hbm": reading(of.hbm_bytes, "B")}
-        if found.fitting:
+        if search.fitting:
             return BEST.format(**words)
         if at["tokens"] < at["T"]:
             return SHORT.format(**words)
-        if found.step is None:
+        if search.step is None:
             need = next(2**n for n in range(1, 64) if self.search(at, there, 2**n).tried)
             return FEW.format(**words | {"sequences": f"{at['tokens'] // at['T']:,}", "need": f"{need:,}"})
-        words["missing"] = reading(found.step.missing, "B")
+        words["missing"] = reading(search.step.missing, "B")
         case = model(at["model"]), at["tokens"], at["T"], of, self.kept(at)
         larger = layout_search.smallest(*case, template=Layout(stored=MASTER), beyond=at["n"], most=2 ** self.n[1])
         words["more"] = MORE.format(least=f"{larger.chips:,}", larger=str(larger)) if larger else NO_MORE
@@ -246,14 +248,14 @@ class LayoutFinder:
         traced = ",".join(f"{name}:{source}" for name, source in self.traced().items())
         return f"(window.liveFigures=window.liveFigures||[]).push([{text},\n{{F:[{','.join(texts)}],{traced}}}]);"
 
-    def data(self, at: Mapping[str, list]) -> dict:
+    def data(self, functions: Mapping[str, list]) -> dict:
         """What the scripts know; `at` has the places of each model's functions."""
         return {
             "id": f"live-{self.name}", "args": (), "marks": [],
             "controls": [control_data(c) for c in self.controls],
             "results": [{"name": r.name, "unit": r.unit, "words": r.words, "share": r.share} for r in RESULTS],
             "layouts": {
-                "models": {n: _model(n, at[n]) for n in self.models},
+                "models": {n: _model(n, functions[n]) for n in self.models},
                 "chips": {label: self._chip(chip(name)) for name, label in self.chips.items()},
                 **tools(), "any": ANY, "stored": (MASTER.gradient, MASTER.state),
                 "best": BEST, "lacks": LACKS, "more": MORE, "noMore": NO_MORE, "many": MANY, "short": SHORT, "few": FEW,
@@ -265,10 +267,10 @@ class LayoutFinder:
         """Functions besides those of a step."""
         return {"rank": ranks()}
 
-    def _chip(self, of: Chip) -> dict:
+    def _chip(self, chip: Chip) -> dict:
         """A chip's numbers, and for each place the arguments of its wires and its words."""
-        there = [numbered(p) for p in self.places(of)]
-        return {"speeds": speeds(of), "kind": 0 if of.axes else 1, "places": there}
+        there = [numbered(p) for p in self.places(chip)]
+        return {"speeds": speeds(chip), "kind": 0 if chip.axes else 1, "places": there}
 
     def html(self) -> str:
         """Controls, which stay hidden until the script has started; the sentence and the table."""
@@ -293,6 +295,6 @@ def longest(values: Mapping[str, float]) -> str:
     return [*TAKES.values()][2 + parts.index(max(parts))]
 
 
-def _model(name: str, at: list) -> dict:
+def _model(name: str, functions: list) -> dict:
     c = model(name)
-    return {"sizes": [*whole(c).values()], "at": at, "may": divide(c)}
+    return {"sizes": [*whole(c).values()], "at": functions, "may": divide(c)}

@@ -23,20 +23,20 @@ KEPT = tuple(p for p in POLICIES if p != "nothing")  # which saves no memory by 
 PARTS = ("embedding", "attention", "mlp", "experts", "shared", "router", "rest", "unembedding")
 
 
-def build(like: Config, D, L, N, K, H, F, V, E, k, FE) -> Config:
+def build(structure: Config, D, L, N, K, H, F, V, E, k, FE) -> Config:
     """A decoder of the structure of `like` and of these sizes, tracers welcome; what the structure lacks is ignored.
 
     >>> build(model("mixtral-8x7b"), 64, 2, 8, 2, 16, 99, 1000, 4, 1, 256).moe
     MoE(E=4, k=1, F=256, shared=0, first_dense=0, every=1)
     """
-    moe = like.moe and replace(like.moe, E=E, k=k, F=FE)
-    K, H = (N, None) if like.mla else (K, H)
-    return replace(like, D=D, L=L, N=N, K=K, H=H, F=F, V=V, moe=moe, name="")
+    moe = structure.moe and replace(structure.moe, E=E, k=k, F=FE)
+    K, H = (N, None) if structure.mla else (K, H)
+    return replace(structure, D=D, L=L, N=N, K=K, H=H, F=F, V=V, moe=moe, name="")
 
 
-def counts(like: Config, *sizes, T, B, policy, weight, gradient, state, activation) -> dict:
+def counts(structure: Config, *sizes, T, B, policy, weight, gradient, state, activation) -> dict:
     """All results for one decoder; `policy` is a number, the place in KEPT."""
-    c = build(like, *sizes)
+    c = build(structure, *sizes)
     p, f = parameters(c), flops(c, 1, T, count="causal")
     memories = [training_memory(c, B, T, name, weight, gradient, state, activation) for name in KEPT]
     m = vars(memories[0]) | {"activations": _pick(policy, [m.activations for m in memories])}
@@ -61,7 +61,7 @@ def _pick(n, rows):
     return where(n == 0, rows[0], where(n == 1, rows[1], rows[2]))
 
 
-def decoder(structures: Sequence[Config], family, mla, moe, positions, **at) -> dict:
+def decoder(structures: Sequence[Config], family, mla, moe, positions, **settings) -> dict:
     """`counts` of structure number `family` of these; all unknown where `wrong` is 1 or 2.
 
     mla, moe   1 if it has latent attention, experts
@@ -70,12 +70,12 @@ def decoder(structures: Sequence[Config], family, mla, moe, positions, **at) -> 
 
     wrong  1: N heads cannot share K evenly, 2: no token goes to k of E experts
     """
-    N, K, E, k = (at[name] for name in "NKEk")
+    N, K, E, k = (settings[name] for name in "NKEk")
     wrong = where((mla == 0) & (N % K != 0), 1, where((moe == 1) & (k > E), 2, 0))
-    whole = at | {"K": where(N % K != 0, N, K), "k": minimum(k, E)}  # which any structure takes
+    whole = settings | {"K": where(N % K != 0, N, K), "k": minimum(k, E)}  # which any structure takes
     sizes, rest = [whole.pop(name) for name in SIZES], {n: x for n, x in whole.items() if not n.startswith("set_")}
     found = choose(family, [partial(counts, like, *sizes, **rest) for like in structures])
-    own = [(at[name], at[f"set_{name}"]) for name in SIZES]
+    own = [(settings[name], settings[f"set_{name}"]) for name in SIZES]
     moved = sum(where(theirs == theirs, where(x != theirs, 1, 0), 0) for x, theirs in own)
     return (
         {name: where(wrong > 0, nan, x) for name, x in found.items()}
@@ -84,7 +84,7 @@ def decoder(structures: Sequence[Config], family, mla, moe, positions, **at) -> 
             "wrong": wrong,
             "who": where(moved > 0, 1, 0),
             "part": where(found["active"] != found["total"], 1, 0),
-            "note": where((positions > 0) & (at["T"] > positions), 1, 0),
+            "note": where((positions > 0) & (settings["T"] > positions), 1, 0),
             "positions": positions,
         }
     )
