@@ -14,7 +14,7 @@ from itertools import takewhile, zip_longest
 from operator import is_
 from typing import TYPE_CHECKING
 
-from . import passes, progress, raised, record
+from . import progress, raised, record
 from .compare import as_before, closed, copied, same, shown
 from .drawn_cases import drawn
 from .how_off import Case, how_off
@@ -310,7 +310,7 @@ def report(exercise: str, *answers: "Answer | Program", insight: str = "") -> fl
     if passed:
         paragraphs = codecs.decode(insight, "rot13").splitlines()
         if place and notebook() is not None:
-            passes.show(exercise, f"{earned:g} of {points:g} points", paragraphs, place)
+            record.show_pass(exercise, f"{earned:g} of {points:g} points", paragraphs, place)
             return _points_earned(earned)
         lines += ["", *(textwrap.fill(line, 96) for line in paragraphs)] if insight else []
         lines += ["", place.sentence] if place else []

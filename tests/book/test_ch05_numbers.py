@@ -76,7 +76,7 @@ CLAIMS = {
     "S7: attention": (P.attention * 1.0, 4.2e9),
     "S7: in bf16": (2.0 * P.total, 26e9),
     "S7: a cache of 8192": (kv_cache(LLAMA_13B, 8192) * 1.0, 6.7e9),
-    "S7, corrected: 8192 tokens of activations": (latency_and_throughput.activation_bytes(5120, 8192) / 2**20, 80.0),
+    "S7, corrected: 8192 tokens of activations": (2 * 8192 * 5120 / 2**20, 80.0),
     "S7: eight chips": (Replica(LLAMA_13B, SOURCE, 8).W_hbm, 6.56e12),
     **{f"S7: MHA, column {i}": (got, stated) for i, (got, stated) in enumerate(zip(table(6.7e9), MHA))},
     **{f"S7: a fifth, column {i}": (got, stated) for i, (got, stated) in enumerate(zip(table(1.34e9), FIFTH))},
@@ -88,7 +88,7 @@ CLAIMS = {
     "S7, corrected: ways of a decode step": (sharding_limits.decode_limit(16384, 32, 9.0), 56.9),
     # appendix C
     "S7: eight ways wait for hops below 360 kB": (sharding_limits.latency_limit(1, 360e3, V5E.link_bandwidth), 8.0),
-    "S7: 16 texts at D = 8192": (latency_and_throughput.activation_bytes(8192, 1, B=16, x=1) * 1.0, 131e3),
+    "S7: 16 texts at D = 8192": (16 * 8192 * 1.0, 131e3),
     "S7: ways from which hops decide": (sharding_limits.latency_limit(16, 8192, V5E.link_bandwidth), 16 * 8192 / 45e3),
     # Questions 1 to 4
     "S7 Q1: parameters": (parameters(DENSE).total * 1.0, 18.4e9),

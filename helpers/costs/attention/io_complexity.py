@@ -58,12 +58,6 @@ def flash_blocks(M, H):
 
 
 @formula
-def block_floats(R, C, H):
-    """Floats that such a step holds: Q, O, K and V, scores, l and m."""
-    return 2 * R * H + 2 * C * H + R * C + 2 * R
-
-
-@formula
 def flash_floats(L, H, R, C, version=1):
     """Floats of Flash without a mask; `flops_and_bytes.flash` has the others, and backward.
 

@@ -109,16 +109,6 @@ def exchange_seconds(t, D, k, g, m, W, W_dcn, dispatch=2, combine=2, reached: fl
 
 
 @formula
-def gather_sends(t, D, n, dispatch=2, combine=2):
-    """Bytes that a device sends if all n devices get all tokens.
-
-    >>> round(gather_sends(4096, 4096, 8) / 1e6)
-    470
-    """
-    return (dispatch + combine) * t * D * (n - 1)
-
-
-@formula
 def others_reached(k: Count, n: Count, E: Count) -> float:
     """Devices besides its own that a token's k experts are on, of n that share E: copies that it sends, one for each of them.
 

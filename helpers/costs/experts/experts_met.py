@@ -45,16 +45,6 @@ def met_unevenly(chances: Sequence[float], tokens):
     return sum(1 - (1 - p) ** tokens for p in chances)
 
 
-@formula
-def tokens_to_meet(share, E, k):
-    """Tokens from which a batch meets this share of E experts evenly, k for each token.
-
-    >>> round(tokens_to_meet(0.5, 896, 16)), round(tokens_to_meet(0.99, 896, 16))
-    (38, 256)
-    """
-    return log(1 - share) / log(1 - k / E)
-
-
 # One layer of decoding.
 
 

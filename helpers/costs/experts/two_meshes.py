@@ -11,7 +11,7 @@ torchtitan, distributed/parallel_dims.py, of which tests have the example.
 """
 
 from dataclasses import dataclass
-from math import inf, prod
+from math import inf
 
 from helpers.arguments import Count, formula
 from helpers.costs.rooflines.machines import divisors
@@ -32,14 +32,6 @@ class Folding:
     def chips(self) -> int:
         """Chips of the stage."""
         return self.etp * self.ep * self.edp
-
-    def is_inside(self, g: Count) -> bool:
-        """Whether tokens find all experts without leaving a domain of g chips.
-
-        >>> Folding(1, 8, 2).is_inside(8), Folding(2, 8, 1).is_inside(8)
-        (True, False)
-        """
-        return g % (self.etp * self.ep) == 0
 
 
 @formula
@@ -141,16 +133,6 @@ def held_bytes(experts, others, pp, tp, folding: Folding, weight=6, state=12) ->
 
 
 @formula
-def surface(shape: tuple[int, ...], W):
-    """Bytes/s into a block of a torus that is longer on every axis: two faces for each axis, W one way for each link of a face.
-
-    >>> f"{surface((4, 4, 4), 9e10):.3g}"
-    '8.64e+12'
-    """
-    return sum(2 * W * prod(shape) / side for side in shape)
-
-
-@formula
 def expert_fsdp_tokens(C, entering, E, k, P=1, bytes_each=2, m=inf):
     """Tokens of a chip, in a step of one microbatch, from which FSDP's gathers into a domain hide behind the experts: E/k times a
     dense layer's.
@@ -160,12 +142,12 @@ def expert_fsdp_tokens(C, entering, E, k, P=1, bytes_each=2, m=inf):
     gathers fewer experts, and no two gather the same.
 
     C         FLOPs/s of a chip
-    entering  bytes/s into a domain: its g cards, or the `surface` of a cube
+    entering  bytes/s into a domain: its g cards, or two faces of a cube for each axis, W one way for each link
     m         domains, each of which has an m-th of the weights already
 
     >>> [round(expert_fsdp_tokens(5e15, 72 * 5e10, 384, 6, P)) for P in (1, 16)]                # DeepSeek-V4-Pro, racks of GB200
     [88889, 5556]
-    >>> round(expert_fsdp_tokens(4.59e14, surface((4, 4, 4), 9e10), 256, 8))                     # DeepSeek-V3, cubes of v5p
+    >>> round(expert_fsdp_tokens(4.59e14, 6 * 4 * 4 * 9e10, 256, 8))                     # DeepSeek-V3, cubes of v5p
     1700
     """
     return bytes_each / 2 * E / k * C * (1 - 1 / m) / (entering * P)

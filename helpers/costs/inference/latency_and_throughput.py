@@ -16,8 +16,6 @@ from helpers.arguments import Count, formula
 from helpers.costs.rooflines.hardware import Chip
 from helpers.costs.rooflines.roofline import critical_batch_limit
 from helpers.costs.sharding.sharded_array import bytes_each
-from helpers.costs.transformers.config import Config
-from helpers.costs.transformers.training_memory_bytes import arrays
 from helpers.numeric import ceil, maximum, nonzero, sqrt, where
 
 
@@ -135,31 +133,6 @@ def receptive_field(layers: Count, window: Count):
     (131041, 4096)
     """
     return layers * (window - 1) + 1
-
-
-@formula
-def activation_bytes(D, T, B=1, x=2):
-    """Bytes of one array of activations, [B, T, D].
-
-    >>> activation_bytes(5120, 8192) / 1e6                    # LLaMA-2 13B: 80 MiB
-    83.88608
-    """
-    return x * B * T * D
-
-
-@formula
-def prefill_memory(c: Config, T, B=1, x=2):
-    """Bytes of all that one layer makes of B prompts of T tokens: more than a prefill needs besides weights and cache.
-
-    Attention's T·S shares are not in it, since a flash kernel never holds them whole. Layers use the space in turn.
-
-    >>> from helpers.costs.transformers.public_models import model
-    >>> round(prefill_memory(model("llama-2-13b"), 8192) / 1e9, 2)
-    1.35
-    """
-    return (
-        maximum(*(sum((arrays(c, kind, "everything", T) | {"shares": 0}).values()) for kind, _ in c.groups)) * x * B * T
-    )
 
 
 @formula

@@ -170,14 +170,6 @@ class Reserve:
         """
         return self.share * (hbm - weights if self.base == "rest" else hbm)
 
-    def caches(self, hbm, weights):
-        """Bytes of a device for caches, below 0 if not even the weights fit.
-
-        >>> RESERVES["vLLM"].caches(80e9, 16e9) / 1e9
-        57.6
-        """
-        return hbm - weights - self.bytes(hbm, weights)
-
 
 RESERVES = {
     "vLLM": Reserve(0.08, "all", "gpu_memory_utilization = 0.92 in vllm/config/cache.py, commit 002f10e"),

@@ -140,15 +140,3 @@ def by_gather(x, weights, work: Callable, axes: Axes):
     columns = weights.reshape(len(x), n, -1)  # [T, n, E_here]: a device needs its own experts' columns alone
     shares = lax.all_to_all(columns, axes, split_axis=1, concat_axis=0, tiled=True)  # [n·T, 1, E_here]
     return lax.psum_scatter(work(rows, shares[:, 0]), axes, scatter_dimension=0, tiled=True)
-
-
-def to_copies(expert, placement, E: int, t=None):
-    """The slots[T, k] that choices expert[T, k] go to, if slot i holds a copy of expert placement[i]: token t takes copy t mod copies.
-
-    t   [T], numbers of the tokens; 0, 1, 2, … where they are not given
-    """
-    copies = jnp.zeros(E, jnp.int32).at[placement].add(1)
-    slots = jnp.argsort(placement, stable=True)  # those of expert 0, then of expert 1, …
-    first = jnp.cumsum(copies) - copies
-    t = jnp.arange(len(expert)) if t is None else t
-    return slots[first[expert] + t[:, None] % copies[expert]]

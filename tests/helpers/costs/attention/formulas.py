@@ -50,7 +50,7 @@ def _ring(n, cut):
 FORMULAS = {
     **by_name(
         (times.exp_rate, [(132.0, 1.83e9)]), (times.exp_share, [(128.0, 9.89e14, 3.9e12)]),
-        (io.flash_blocks, [(49152.0, 128.0), (49152.0, 64.0)]), (io.block_floats, TILES), (io.flash_limit, [(1e5, 64.0, 49152.0)]),
+        (io.flash_blocks, [(49152.0, 128.0), (49152.0, 64.0)]), (io.flash_limit, [(1e5, 64.0, 49152.0)]),
         (times.prefill_intensity, [(4096.0, 12288.0, 96.0)]),
         (times.prefill_intensity_limit, [(12288.0, 96.0)]), (times.decode_intensity, [(4096.0, 12288.0, 96.0, 8.0, 4.0)]),
         (times.decode_intensity_limit, [(12288.0, 96.0, 8.0)]), (times.decode_speed_up, [(12288.0, 96.0, 8.0)]),

@@ -84,7 +84,7 @@ FORMULAS = {
         (answering.throughput, [(4.0, 8e8, 3e10, 3e10, 3e15, 1.3e13)]),
         (answering.naive_work, [(7.0,), (100.0,)]),
         (answering.cached_work, [(7.0,)]), (answering.receptive_field, [(32.0, 4096.0)]),
-        (parameters_and_flops.paged_tokens, [(33.0, 16.0), (32.0, 16.0)]), (answering.activation_bytes, [(5120.0, 8192.0)]),
+        (parameters_and_flops.paged_tokens, [(33.0, 16.0), (32.0, 16.0)]),
         (answering.waiting, [(2.0, 0.25), (5.0, 0.25), (4.0, 0.25)]),
         (answering.cost_per_million, [(1.0, 16.0, 1e4)]),
         (answering.reload_time, [(6.7e9, 1.2e11, 1e-3)]), (answering.recompute_time, [(1024.0, 13e9, 3e14, 8e5)]),
@@ -107,7 +107,6 @@ FORMULAS = {
     "saturating_batch": (lambda E, k: answering.saturating_batch(V5E, "int8", "bf16", E, k), [(16.0, 2.0)]),
     "sampling_table":
         (lambda kv, B: tuple(vars(answering.sampling_table(kv, 3e10, 3e10, 3e15, 1.3e13, [B])[0]).values()), [(8e8, 4.0), (8e8, 512.0)]),
-    "prefill_memory": (lambda *s: answering.prefill_memory(any_mixture(*s), 128), DECODERS),
     "reload_crossover": (
         answering.reload_crossover,
         [
@@ -133,5 +132,4 @@ FORMULAS = {
         lambda D, L, N, F, B: guesses.draft_cost(passes.Replica(any_size(D, L, N, F), V5E), B, 300.0),
         [(*d, B) for d, B in zip(DECODERS, (4.0, 512.0))],
     ),
-    "reserve": (lambda hbm, w: serving_constants.RESERVES["TensorRT-LLM"].caches(hbm, w), [(8e10, 1.6e10)]),
 }  # fmt: skip

@@ -5,7 +5,6 @@ from dataclasses import replace
 import pytest
 
 from helpers.costs.inference import sharded_decode_step as on_slice, sharding_limits as limits
-from helpers.costs.inference.latency_and_throughput import prefill_memory
 from helpers.costs.inference.prefill_and_decode_step import Replica
 from helpers.costs.rooflines.chips import chip
 from helpers.costs.rooflines.hardware import Slice
@@ -205,6 +204,5 @@ def test_what_a_sharded_pass_does_not_know_is_refused(name):
         (lambda: on_slice.mixed(r, s, 4, 4, 16, 1024, 64, 0), said),
         (lambda: on_slice.prefill(r, s, 4, 4, 1024), said),
         (lambda: on_slice.held(r, s, 4, 4, 16, 1024), said),
-        *([(lambda: prefill_memory(r.config, 1024), said)] if r.config.gemma3n else []),
         (r.reload_crossover, said),
     )

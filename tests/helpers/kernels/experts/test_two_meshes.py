@@ -102,32 +102,6 @@ def test_a_capacity_of_one_copy_drops_the_later_tokens():
     assert np.allclose(got, worked(U, V, x, left.reshape(w.shape)), atol=1e-4)
 
 
-def test_copies_take_turns_and_hold_the_expert():
-    placement = jnp.array([3, 0, 1, 3, 2, 0, 3, 1])
-    expert = jnp.array(np.random.default_rng(5).integers(0, 4, (40, 2)))
-    slots = two_meshes.to_copies(expert, placement, 4)
-    assert (placement[slots] == expert).all()
-    for t in range(40):
-        for e, slot in zip(expert[t], slots[t]):
-            there = np.flatnonzero(placement == e)
-            assert slot == there[t % len(there)]
-
-
-def test_experts_with_copies_give_what_one_of_each_gives():
-    x, w, U, V = tokens()
-    placement = np.r_[np.arange(E), [15, 15, 14, 3, 15, 14, 0, 9]][np.random.default_rng(6).permutation(24)]
-    expert = np.argsort(-w, axis=1)[:, :K]
-    weight = np.take_along_axis(w, expert, axis=1)
-
-    def f(x, expert, weight, U, V):
-        slots = two_meshes.to_copies(expert, jnp.array(placement), E)
-        shares = two_meshes.weighted(slots, weight, len(placement))
-        return two_meshes.by_copies(x, shares, partial(worked, U, V), (("X", "Y"), 6))
-
-    run = jax.shard_map(f, mesh=on((2, 4)), in_specs=(ALL,) * 5, out_specs=ALL, check_vma=False)
-    assert np.allclose(jax.jit(run)(x, expert, weight, U[placement], V[placement]), worked(U, V, x, w), atol=1e-4)
-
-
 def test_what_does_not_fit_is_refused():
     p, x, _ = given()
     with pytest.raises(ValueError, match="3 pieces do not share 4 places"):
