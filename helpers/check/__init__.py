@@ -20,14 +20,14 @@ Messages name the likely mistake and never the expected value.
 
 answer_checks     judges answers and reports             compare            holds values against each other, refuses our formulas
 random_inputs     draws arguments                        likely_mistakes    what leads to a wrong value
-edge_cases        draws the edges, one for everybody     class_values       what is one for a class, worked out once
-drawn_cases       draws all with what is right
+edge_cases        draws the edges, one for everybody,    class_values       what is one for a class, worked out once
+                  and all cases with what is right
 how_off           what wrong cases have in common        raised             what an exception in an answer was, and where; ends it
 notebook_cells    which names a check reads, which are   questions          replies to guesses
                   of an old answer
 solutions         opens ours, brings a learner's own     progress           what passed, kept across days, and where a learner
                   to a later chapter                                        stands, on a page as well
-shown_checks      an exercise's check by its number                         in_words           what it asks, in words
+shown_checks      an exercise's check by its number, and what it asks, in words
 
 `judged_program` and `sharded_program` judge programs, and show one on a few devices, with `traced_program`, `sending_rules` and
 `wrong_blocks`.
@@ -35,7 +35,7 @@ May import: helpers.trace and what that may. Tests: tests/helpers/check.
 """
 
 from .answer_checks import Answer, hidden, report, run
-from .drawn_cases import with_edges
+from .edge_cases import with_edges
 from .questions import question
 from .random_inputs import anew, choice, floats, inputs, ints, moved
 from .shown_checks import exercise, in_full, judges

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from . import progress, raised, record
 from .compare import as_before, closed, copied, same, shown
-from .drawn_cases import drawn
+from .edge_cases import drawn
 from .how_off import Case, how_off
 from .likely_mistakes import CAUSES, Mistake, Mistakes, either
 from .notebook_cells import Points, apart, broken, judged, missing, notebook, watch

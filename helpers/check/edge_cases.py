@@ -2,7 +2,7 @@
 
 A draw may be made of others, however deep, so nobody lists what it can give. It is asked often, with numbers that lean towards
 their ends, and what comes is looked at: how long, which of a few, how large, whether two are equal. Few of these settings have
-each such trait several times, beside others.
+each such trait several times, beside others. `drawn` gives these cases, and some of the submission's own, with what is right.
 """
 
 import math
@@ -10,8 +10,12 @@ import random
 from collections.abc import Callable, Iterator, Mapping
 from heapq import heapify, heappop, heappush
 from numbers import Integral, Number
+from operator import is_
 
-Draw = Callable[[random.Random], object]
+from . import compare
+from .class_values import identity, once
+from .likely_mistakes import Mistakes
+from .random_inputs import Draw, inputs
 
 # Styles of a draw: the share of its numbers at their low end, and at their high one.
 LOW, HIGH, PLAIN = (1, 0), (0, 1), (0, 0)
@@ -127,3 +131,57 @@ def edges(name: str, draws: dict[str, Draw]) -> Iterator[dict]:
             continue
         lacking -= pool[i]
         yield setting(i)[0]
+
+
+OWN = 6
+"""Cases of the submission alone: a table of what others were asked fails in one of them."""
+
+
+class Reference:
+    """A function that is right, and what it gives in the case that it was asked last."""
+
+    def __init__(self, function: Callable, mistakes: Mistakes):
+        self.function, self.mistakes = function, mistakes
+        self.last: tuple[dict, object] = {}, None
+
+    def __call__(self, named: dict):
+        """What is right."""
+        asked, expected = self.last
+        if asked and all(map(is_, asked.values(), named.values())):
+            return expected
+        return self.function(**compare.copied(named))
+
+    def side(self, **named) -> tuple:
+        """Of the edges a case is on: all that its result says besides numbers, and what mistakes it finds."""
+        self.last = {}, None
+        self.last = named, self(named)
+        return compare.sides(self.last[1]), self.mistakes.found(self.last[1], tuple(named.values()))
+
+
+def drawn(
+    function: Callable, draws: dict[str, Draw], name: str, statement: int, parts: bool, mistakes: Mistakes
+) -> list[tuple[object, dict]]:
+    """(what is right, arguments by name) of settings that are the submission's own, and of edges.
+
+    name       what they are drawn by
+    statement  which statement of an answer this is
+    parts      parts of the answer have points of their own, and its settings are near the class's
+    """
+    reference = Reference(function, mistakes)
+    basis = identity(function, draws, mistakes.rtol, mistakes.functions)
+    of_class = lambda key, make: once((name, statement, key), basis, make)  # noqa: E731
+    own = inputs(OWN, name, draws, parts=parts, alike=reference.side, once=of_class)
+    cases = [(reference(named), named) for named in own]
+    at_edges = of_class("edges", lambda: [(function(**compare.copied(named)), named) for named in edges(name, draws)])
+    return cases + [(expected, compare.copied(named)) for expected, named in at_edges]
+
+
+def with_edges(name: str, draws: dict[str, Draw], right: Callable | None = None) -> Iterator[dict | tuple]:
+    """Settings of the draws for a check that makes cases of them itself: the submission's own, and the edges.
+
+    right  a function of a setting; then each comes with what that gives, which a class's edges share
+    """
+    case = (lambda named: (named, right(**compare.copied(named)))) if right else lambda named: named
+    yield from map(case, inputs(OWN, name, draws))
+    for drawn in once((name, "with_edges"), identity(draws, right), lambda: [*map(case, edges(name, draws))]):
+        yield compare.copied(drawn)

@@ -12,9 +12,8 @@ from helpers.costs.inference.disaggregated_plan import Disaggregated, best_disag
 from helpers.costs.inference.request_loads import in_session
 from helpers.costs.inference.serving_constants import ENGINES
 from helpers.costs.inference.serving_estimate import arithmetic
-from helpers.costs.inference.serving_layouts import at_users, completed
 from helpers.costs.inference.serving_operations import FOUR, Deployment
-from helpers.costs.inference.serving_plan import Answer, Plan, Target, deployments, plan
+from helpers.costs.inference.serving_plan import Answer, Plan, Target, at_users, completed, deployments, plan
 from helpers.costs.inference.speculative_decoding import tokens_of_a_pass
 from helpers.costs.inference.stored_types import stored_types
 from helpers.costs.rooflines.hardware import Chip

@@ -5,12 +5,12 @@ Lines differ by dash and marker as well as by colour (Okabe and Ito's palette, o
 
 import base64
 import io
+import re
 from html import escape
 
 from matplotlib import rc_context
 from matplotlib.figure import Figure
-
-from .lighter_svg import lighter
+from matplotlib.patches import FancyArrowPatch, Rectangle
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")
 INK = "#222"
@@ -76,3 +76,53 @@ def dress(ax, xlabel: str, ylabel: str, log: str) -> None:
         ax.set_xscale("log")
     if "y" in log:
         ax.set_yscale("log")
+
+
+GEOMETRY = re.compile(r'(?<=\s)(?:d|x|y|transform|points|width|height)="[^"]*"')
+
+
+def lighter(svg: str) -> str:
+    """The same drawing without comments, metadata, names that nothing refers to, groups and turns of nothing, and digits
+    below a hundredth of a point.
+
+    >>> lighter('<svg>\\n <!-- hi -->\\n <g id="a">\\n  <text x="1.23456">1.23456</text>\\n </g>\\n</svg>')
+    '<svg><text x="1.23">1.23456</text></svg>'
+    >>> lighter('<svg><clipPath id="p"/><g id="b" clip-path="url(#p)"><path d="M 0.5 0.999"/></g></svg>')
+    '<svg><clipPath id="p"/><g clip-path="url(#p)"><path d="M 0.5 1"/></g></svg>'
+    >>> lighter('<svg><text transform="rotate(-0 1 2)">a</text><text transform="rotate(-90 1 2)">b</text></svg>')
+    '<svg><text>a</text><text transform="rotate(-90 1 2)">b</text></svg>'
+    """
+    svg = re.sub(r"<!--.*?-->|<metadata>.*?</metadata>|<\?xml.*?\?>|<!DOCTYPE.*?>", "", svg, flags=re.S)
+    svg = re.sub(r' transform="rotate\(-0 [^"]*\)"', "", svg)
+    used = set(re.findall(r'#([^"\')\s]+)', svg))
+    svg = re.sub(r' id="([^"]+)"', lambda m: m[0] if m[1] in used else "", svg)
+    svg = re.sub(r"(?<=>)\s*\n\s*(?=<)", "", svg)
+    svg = re.sub(r"\s*\n\s*", " ", svg).strip()
+    svg = GEOMETRY.sub(lambda m: re.sub(r"\d+\.\d{3,}", _shorter, m[0]), svg)
+    before = None
+    while before != svg:
+        before, svg = svg, re.sub(r"<g>((?:(?!</?g\b).)*)</g>", r"\1", svg)
+    return svg
+
+
+def _shorter(number: re.Match) -> str:
+    return f"{float(number[0]):.2f}".rstrip("0").rstrip(".")
+
+
+HATCHES = ("", "///", "---", "xxx")
+"""Of what has a number: no dots, for the file of a drawing holds the curves of each."""
+
+
+def box(
+    ax, x: float, y: float, wide: float, high: float, text: str = "", fill: str = "#fff", size: float = 8, **look
+) -> None:
+    """A rectangle from its lower left corner; `look` is of the rectangle."""
+    ax.add_patch(Rectangle((x, y), wide, high, **{"facecolor": fill, "edgecolor": INK, "linewidth": 1} | look))
+    if text:
+        ax.text(x + wide / 2, y + high / 2, text, ha="center", va="center", fontsize=size)
+
+
+def arrow(ax, start, end, style: str = "-|>", head: float = 9, width: float = 1, **look) -> None:
+    """An arrow that reaches from point to point; `style` "<|-|>" has a head at both ends."""
+    look = {"color": INK, "shrinkA": 0, "shrinkB": 0} | look
+    ax.add_patch(FancyArrowPatch(start, end, arrowstyle=style, mutation_scale=head, linewidth=width, **look))

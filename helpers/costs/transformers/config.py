@@ -13,7 +13,7 @@ from os import PathLike
 from helpers.arguments import formula, whole
 from helpers.numeric import plain
 
-from . import hf_config
+from . import hf_families
 from .mixers import MLA, Gemma3n, Heads, Indexer, Latent, LayerKind, Mixer
 from .states import Linear
 
@@ -166,7 +166,7 @@ class Config:
 
     @classmethod
     def from_hf(cls, source: dict | str | PathLike) -> "Config":
-        """The decoder of a config.json as huggingface.co has it, from its path or as a dict; `hf_config` says of which families.
+        """The decoder of a config.json as huggingface.co has it, from its path or as a dict; `hf_families` says of which families.
 
         What a `Config` cannot say is refused. Heads for multi-token prediction, vision and audio are left out.
 
@@ -177,7 +177,7 @@ class Config:
         Traceback (most recent call last):
         ValueError: the config.json of a phi3 has no vocab_size: add it, or take one that has it
         """
-        given = hf_config.fields(source)
+        given = hf_families.fields(source)
         records = {"moe": MoE, "mla": MLA, "linear": Linear, "indexer": Indexer, "gemma3n": Gemma3n}
         made = {name: records[name](**x) if isinstance(x, dict) else x for name, x in given.items()}
         return cls(**made)

@@ -1,11 +1,10 @@
-"""Attention and its two memories: kernels that write in between, Flash's blocks, what a backward pass keeps, warps of a block."""
+"""Attention and its two memories: kernels that write in between, Flash's blocks forward and backward, what is kept, blocks on cores."""
 
 from matplotlib import rc_context
 from matplotlib.patches import Patch, Rectangle
 
 from helpers.costs.attention.io_complexity import warp_floats
-from helpers.plot.marks import HATCHES, arrow
-from helpers.plot.picture import COLOURS, INK, STYLE, Picture, canvas
+from helpers.plot.picture import COLOURS, HATCHES, INK, STYLE, Picture, arrow, box, canvas
 
 # Each kernel of a softmax over L rows of L scores: its name, what it reads, what it writes, as (L²s, Ls).
 KERNELS = {
@@ -192,3 +191,104 @@ def _striped(ax, corner, size, count: int, rows: bool, whole: bool, name: str, o
             at, w, h = (x + k * wide / count, y), wide / count, tall
         ax.add_patch(Rectangle(at, w, h, facecolor=fill, edgecolor=INK, hatch=hatch, linewidth=0.8))
     ax.text(x + wide / 2, y + tall + 0.06, name, ha="center", va="bottom", fontsize=9)
+
+
+THIN, WIDE, GAP = 0.95, 3.6, 0.7
+INPUTS = {"Q": "left", "dO": "left", "K": "top", "V": "top"}
+PRODUCTS = (
+    (r"$P = e^{\tau Q K^T - (m + \ln\ell)}$", "the weights again"),
+    (r"$dP = dO\, V^T$", r"so $dx = P \odot (dP - \delta)$"),
+    (r"$\tau\, dx\, K$", "dQ"),
+    (r"$P^T dO$", "dV"),
+    (r"$\tau\, dx^T Q$", "dK"),
+)
+"""Each of the products of a block, and what becomes of it: of the last three, the array that it adds to."""
+FILLS = {"input": COLOURS[0] + "60", "block": COLOURS[5] + "90", "gradient": COLOURS[1] + "70"}
+
+
+def backward_block(alt: str, *, caption: str = "") -> Picture:
+    """Blocks of Q and dO left of a block of the table, K and V above it, dQ right of it, dV and dK below."""
+    with rc_context(STYLE):
+        figure, axes = canvas(5.4, 4.9, 1)
+        box(axes, 0, 0, WIDE, WIDE, fill=FILLS["block"])
+        for k, (product, then) in enumerate(PRODUCTS[:2]):
+            axes.text(WIDE / 2, WIDE * (0.78 - 0.45 * k), f"{k + 1}:  {product}", ha="center", va="center", fontsize=9)
+            axes.text(WIDE / 2, WIDE * (0.64 - 0.45 * k), then, ha="center", va="center", fontsize=9)
+        for k, (name, side) in enumerate(INPUTS.items()):
+            near = GAP / 2 + (1 - k % 2) * (THIN + 0.15)
+            sides = (-near - THIN, 0, THIN, WIDE) if side == "left" else (0, WIDE + near, WIDE, THIN)
+            box(axes, *sides, f"${name}$", FILLS["input"], 10)
+        for k, (product, name) in enumerate(PRODUCTS[2:]):
+            if name == "dQ":
+                at, start, end = (WIDE + 1.9, 0, THIN, WIDE), (WIDE, WIDE / 2), (WIDE + 1.85, WIDE / 2)
+                words = (WIDE + 0.95, WIDE / 2 + 0.35)
+            else:
+                below = 0.95 + (k - 1) * (THIN + 0.15)
+                x = (0.6, WIDE - 1.1)[k - 1]
+                at, start, end = (0, -below - THIN, WIDE, THIN), (x, 0), (x, -0.9)
+                words = (x + 0.85, -0.45)
+            arrow(axes, start, end)
+            axes.text(*words, f"{k + 3}:  {product}", ha="center", va="center", fontsize=8.5)
+            box(axes, *at, f"${name}$", FILLS["gradient"], 10)
+        axes.text(WIDE + 1.9 + THIN + 0.1, WIDE / 2, "summed over\nthe row", ha="left", va="center", fontsize=8)
+        axes.text(WIDE + 0.15, -1.95, "summed over the column", ha="left", va="center", fontsize=8)
+        axes.set(xlim=(-2.6, WIDE + 4.4), ylim=(-3.1, WIDE + 2.6), aspect="equal")
+        axes.set_axis_off()
+        shown = {"kept from the forward pass, or given": "input", "on the chip only": "block", "gradients": "gradient"}
+        figure.legend(
+            handles=[Patch(facecolor=FILLS[f], edgecolor="k", label=name) for name, f in shown.items()],
+            loc="outside lower center", ncols=3, fontsize=8,
+        )  # fmt: skip
+    return Picture(figure, alt, caption)
+
+
+SUMS = {"forward": {"rows": ("O",), "columns": ()}, "backward": {"rows": ("dQ",), "columns": ("dK\ndV",)}}
+"""What is summed over a row of blocks, and what over a column."""
+
+
+def core(way: str, i: int, j: int) -> int:
+    """The core that computes block (i, j): that of its row forward, that of its column backward."""
+    return i if way == "forward" else j
+
+
+def summed_by(way: str, side: str, k: int, n: int) -> set[int]:
+    """The cores that add to the sum over row (or column) k of n by n causal blocks.
+
+    >>> summed_by("forward", "rows", 2, 3), summed_by("backward", "rows", 2, 3), summed_by("backward", "columns", 1, 3)
+    ({2}, {0, 1, 2}, {1})
+    """
+    of = [(k, j) for j in range(k + 1)] if side == "rows" else [(i, k) for i in range(k, n)]
+    return {core(way, i, j) for i, j in of}
+
+
+def blocks_on_cores(n: int, alt: str, *, caption: str = "") -> Picture:
+    """Causal blocks in the colour of the core that computes them; sums in it too, if one core makes them, else grey."""
+    with rc_context(STYLE):
+        figure, axes = canvas(5.2, 3.2, 1, len(SUMS))
+        for ax, (way, sums) in zip(axes, SUMS.items()):
+            for i in range(n):
+                for j in range(i + 1):
+                    _box(ax, j, i, {core(way, i, j)}, "")
+            for side, names in sums.items():
+                for name in names:
+                    for k in range(n):
+                        at = (n + 0.5, k) if side == "rows" else (k, n + 0.5)
+                        _box(ax, *at, summed_by(way, side, k, n), name)
+            ax.set(xlim=(-0.1, n + 1.6), ylim=(n + 1.6, -0.1), aspect="equal")
+            ax.set_title(way, loc="left", fontsize=10, weight="bold")
+            ax.set_axis_off()
+        shown = [
+            Patch(facecolor=COLOURS[c] + "90", edgecolor=INK, hatch=HATCHES[c], label=f"core {c}") for c in range(n)
+        ]
+        shown.append(Patch(facecolor="#dddddd", edgecolor=INK, label="summed across cores"))
+        figure.legend(handles=shown, loc="outside lower center", ncols=len(shown), fontsize=7.5)
+    return Picture(figure, alt, caption)
+
+
+def _box(ax, x: float, y: float, cores: set[int], text: str) -> None:
+    alone = next(iter(cores)) if len(cores) == 1 else None
+    fill, hatch = ("#dddddd", "") if alone is None else (COLOURS[alone % 6] + "90", HATCHES[alone % 4])
+    ax.add_patch(Rectangle((x, y), 0.95, 0.95, facecolor=fill, edgecolor=INK, hatch=hatch))
+    pad = {"facecolor": "#fff", "edgecolor": "none", "pad": 0.6, "alpha": 0.85}
+    if text:
+        ax.text(x + 0.47, y + 0.47, text, ha="center", va="center", fontsize=7, bbox=pad)

@@ -1,10 +1,10 @@
-"""Attention: who sees whom, blocks of a score matrix in the order in which they are computed, work of devices hop by hop."""
+"""Attention: who sees whom, heads that share keys, blocks in the order in which they are computed, and linear attention's three forms."""
 
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 from matplotlib import rc_context
-from matplotlib.patches import Patch, Rectangle
+from matplotlib.patches import FancyArrowPatch, Patch, Polygon, Rectangle
 
 from helpers.plot.picture import COLOURS, INK, STYLE, Picture, canvas
 
@@ -117,3 +117,80 @@ def _grid(ax, shape: tuple[int, int], title: str) -> None:
     ax.grid(visible=False)
     for side in ax.spines.values():
         side.set_visible(False)
+
+
+FORMS = ("parallel", "chunked", "recurrent")
+
+
+def tables(form: str, T: int, C: int) -> list[int]:
+    """Sides of the tables of weights that a form makes, of T tokens in chunks of C.
+
+    >>> tables("parallel", 8, 2), tables("chunked", 8, 2), tables("recurrent", 8, 2)
+    ([8], [2, 2, 2, 2], [])
+    """
+    if form not in FORMS:
+        raise ValueError(f"linear attention is {', '.join(FORMS)}, not {form!r}")
+    return {"parallel": [T], "chunked": [C] * (T // C), "recurrent": []}[form]
+
+
+def linear_forms(T: int, C: int, alt: str, *, caption: str = "") -> Picture:
+    """Queries downwards, keys to the right: which weights are made (filled), and where the state (U, Z) is handed on (arrows)."""
+    with rc_context(STYLE):
+        figure, axes = canvas(5.2, 2.3, 1, len(FORMS))
+        for ax, form in zip(axes, FORMS):
+            at = 0
+            for side in tables(form, T, C):
+                ax.add_patch(
+                    Polygon([(at, at), (at, at + side), (at + side, at + side)], facecolor=COLOURS[4], edgecolor=INK)
+                )
+                at += side
+            step = {"parallel": T, "chunked": C, "recurrent": 1}[form]
+            for k in range(step, T, step):
+                ax.add_patch(
+                    FancyArrowPatch((k - step / 2, k - step * 0.25), (k + step * 0.12, k + step * 0.3), arrowstyle="-|>",
+                                    mutation_scale=9, linewidth=1.6, color=COLOURS[1], shrinkA=0, shrinkB=0)
+                )  # fmt: skip
+            ax.add_patch(Rectangle((0, 0), T, T, fill=False, edgecolor="#999", linestyle="--"))
+            ax.set(xlim=(-0.2, T + 0.2), ylim=(T + 0.2, -0.2), aspect="equal")
+            ax.set_title(form, fontsize=10)
+            ax.set_axis_off()
+    return Picture(figure, alt, caption)
+
+
+def kv_head(n: int, N: int, K: int) -> int:
+    """The KV head that query head n of N uses.
+
+    >>> [kv_head(n, 8, 2) for n in range(8)]
+    [0, 0, 0, 0, 1, 1, 1, 1]
+    """
+    if N % K:
+        raise ValueError(f"{N} query heads do not group over {K} KV heads: make N a multiple of K")
+    return n // (N // K)
+
+
+def shared_heads(N: int, Ks: Sequence[int], alt: str, *, caption: str = "") -> Picture:
+    """A row for each number of KV heads: query heads above, keys and values below, a line from each to the head that it uses."""
+    with rc_context(STYLE):
+        figure, axes = canvas(5.2, 1.45 * len(Ks), len(Ks))
+        for ax, K in zip(axes, Ks):
+            for n in range(N):
+                k = kv_head(n, N, K)
+                ax.plot([n + 0.4, _middle(k, N, K)], [2.1, 1.0], color=INK, linewidth=1)
+                ax.add_patch(Rectangle((n, 2.1), 0.8, 0.7, facecolor=COLOURS[5] + "80", edgecolor=INK))
+                ax.text(n + 0.4, 2.45, f"$q_{n}$", ha="center", va="center", fontsize=9)
+            for k in range(K):
+                ax.add_patch(
+                    Rectangle((_middle(k, N, K) - 0.48, 0.2), 0.96, 0.8, facecolor=COLOURS[0] + "60", edgecolor=INK)
+                )
+                ax.text(_middle(k, N, K), 0.6, f"$k_{k}, v_{k}$", ha="center", va="center", fontsize=8)
+            name = "MHA" if K == N else "MQA" if K == 1 else "GQA"
+            ax.set_title(f"{name}: $N$ = {N}, $K$ = {K}, $G$ = {N // K}", loc="left", fontsize=10)
+            ax.set(xlim=(-0.2, N + 0.1), ylim=(0.1, 2.9))
+            ax.set_axis_off()
+    return Picture(figure, alt, caption)
+
+
+def _middle(k: int, N: int, K: int) -> float:
+    """Under the middle of its query heads."""
+    G = N // K
+    return k * G + (G - 1) / 2 + 0.4

@@ -1,11 +1,13 @@
-"""Copies of a token on their way to its experts: one for each expert, for each device, or for each host."""
+"""Experts: two meshes on the same chips, copies of a token on their way, and how unevenly tokens fall."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from math import prod
 
+import numpy as np
 from matplotlib import rc_context
-from matplotlib.patches import FancyArrowPatch, Rectangle
+from matplotlib.patches import FancyArrowPatch, FancyBboxPatch, Rectangle
 
-from helpers.plot.picture import COLOURS, INK, STYLE, Picture, canvas
+from helpers.plot.picture import COLOURS, DASHES, INK, STYLE, Picture, box, canvas, dress
 
 LINK, CARD = COLOURS[0], COLOURS[1]
 WAYS = ("expert", "device", "host")
@@ -82,3 +84,75 @@ def token_copies(
 def _bow(distance: float, depth: float) -> float:
     """How strongly an arrow is bent: by `depth`, and a little more the farther it goes, below its ends if positive."""
     return (2 * depth + (0.14 if depth > 0 else -0.14) * distance) / distance
+
+
+def expert_loads(runs: Mapping[str, np.ndarray], alt: str, *, level: float | None = None, caption: str = "") -> Picture:
+    """A panel for each run: from the least to the most chosen expert as a band, the most chosen one as a line, over the steps.
+
+    runs   {title: tokens[steps, experts]}; loads are drawn over their mean
+    level  what the most chosen expert would have by chance alone
+    """
+    with rc_context(STYLE):
+        figure, axes = canvas(2.6 * len(runs) + 0.4, 2.9, 1, len(runs))
+        loads = {title: np.asarray(run) / np.mean(run, axis=1, keepdims=True) for title, run in runs.items()}
+        highest = max(run.max() for run in loads.values())
+        for n, (ax, (title, run)) in enumerate(zip(np.ravel(axes), loads.items())):
+            steps = np.arange(len(run))
+            ax.fill_between(steps, run.min(1), run.max(1), color=COLOURS[n] + "40", linewidth=0)
+            ax.plot(steps, run.max(1), color=COLOURS[n], label="most chosen")
+            ax.plot(steps, run.min(1), color=COLOURS[n], linewidth=1, linestyle=DASHES[1], label="least chosen")
+            if level is not None:
+                ax.axhline(level, color=INK, linewidth=1, linestyle=DASHES[3], label="by chance alone")
+            dress(ax, "step", "tokens of an expert / mean" if n == 0 else "", "")
+            ax.set_title(title, fontsize=9)
+            ax.set_ylim(0, 1.05 * highest)
+        handles, labels = np.ravel(axes)[0].get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside lower center", ncols=3, fontsize=8)
+    return Picture(figure, alt, caption)
+
+
+FILLS = (*(colour + "50" for colour in COLOURS), "#dddddd", "#ffffff")
+"""One for each place along an axis of eight at most."""
+Axes = tuple[tuple[str, int], ...]
+
+
+def coordinates(chip: int, axes: Axes) -> tuple[int, ...]:
+    """Where a chip stands along each axis of a mesh, the last axis counting fastest.
+
+    >>> coordinates(6, (("dp", 2), ("tp", 4))), coordinates(6, (("edp", 1), ("ep", 8)))
+    ((1, 2), (0, 6))
+    """
+    found = []
+    for _, n in reversed(axes):
+        chip, place = divmod(chip, n)
+        found.append(place)
+    return tuple(reversed(found))
+
+
+def two_meshes(meshes: Mapping[str, tuple[Axes, str]], alt: str, *, caption: str = "") -> Picture:
+    """Rows of the same chips under several meshes; a dashed frame joins chips that exchange along the last axis.
+
+    meshes  {title: ((axis, size), …) from the outermost axis to the innermost, and what the chips of a frame send}
+    """
+    if not meshes or len({prod(n for _, n in axes) for axes, _ in meshes.values()}) > 1:
+        raise ValueError("meshes of the same chips are drawn: give at least one, and the same product of sizes in each")
+    chips = prod(n for _, n in next(iter(meshes.values()))[0])
+    with rc_context(STYLE):
+        figure, ax = canvas(6.8, 0.5 + 1.05 * len(meshes))
+        for row, (title, (axes, sent)) in enumerate(meshes.items()):
+            y, inner = -1.95 * row, axes[-1][1]
+            ax.text(-0.02, y + 1.22, f"{title}: {sent}", ha="left", va="bottom", fontsize=8.5)
+            for chip in range(chips):
+                at = coordinates(chip, axes)
+                text = "\n".join(f"{name} {i}" for (name, n), i in zip(axes, at) if n > 1)
+                box(ax, chip + 0.08, y + 0.16, 0.84, 0.84, text, FILLS[at[-1] % len(FILLS)])
+            for start in range(0, chips, inner):
+                ax.add_patch(
+                    FancyBboxPatch((start + 0.05, y + 0.08), inner - 0.1, 1.0, boxstyle="round,pad=0.02", fill=False,
+                                   edgecolor=INK, linestyle="--", linewidth=1.1)
+                )  # fmt: skip
+        for chip in range(chips):
+            ax.text(chip + 0.5, -1.95 * (len(meshes) - 1) - 0.12, f"chip {chip}", ha="center", va="top", fontsize=8)
+        ax.set(xlim=(-0.1, chips + 0.1), ylim=(-1.95 * (len(meshes) - 1) - 0.5, 1.65))
+        ax.set_axis_off()
+    return Picture(figure, alt, caption)

@@ -1,12 +1,14 @@
-"""Answering: latency against throughput, who had the chips when, pages in memory, a tree of prefixes as it grows."""
+"""Serving: latency against throughput, who had the chips when, batches, drafts, pages in memory, a tree of prefixes as it grows."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 from matplotlib import rc_context
 from matplotlib.patches import Patch, Rectangle
 from matplotlib.ticker import LogLocator
 
+from helpers.costs.inference.engine_simulation import batched, interleaved
+from helpers.costs.inference.speculative_decoding import acceptance
 from helpers.plot.picture import COLOURS, DASHES, INK, MARKERS, STYLE, Picture, canvas, dress
 
 # What a server does: fill and text, from dark to light, so that they differ in grey, too.
@@ -185,3 +187,158 @@ def _rows(paths: Iterable[tuple]) -> dict[tuple, float]:
             below = [rows[p] for p in paths if len(p) == len(path) + 1 and p[:-1] == path]
             rows[path] = (min(below) + max(below)) / 2
     return rows
+
+
+KINDS = {
+    "text": ("#eee", ""), "draft": (COLOURS[5], ""), "own": (COLOURS[4], ""), "kept": (COLOURS[2] + "48", ""),
+    "refused": ("#fff", "xx"), "unused": ("#fff", ""),
+}  # fmt: skip
+
+
+def speculation(
+    rounds: Mapping[str, tuple[Sequence[str], Sequence[str]]], before: Sequence[str], alt: str, *, caption: str = ""
+) -> Picture:
+    """For each round three rows: what is drafted, what one pass of the model says in these places, and what stays.
+
+    rounds  {title: (K drafted tokens, K + 1 of the model's own, each after the drafts before it)}
+    before  the last tokens of the text
+    """
+    with rc_context(STYLE):
+        figure, axes = canvas(5.2, 0.3 + 1.45 * len(rounds), len(rounds))
+        for ax, (title, (drafted, own)) in zip([axes] if len(rounds) == 1 else axes, rounds.items()):
+            right = next((i for i, (d, o) in enumerate(zip(drafted, own)) if d != o), len(drafted))
+            start = len(before)
+            for x, token in enumerate(before):
+                _token(ax, x, 0, token, "text")
+                _token(ax, x, 2, token, "text")
+            for x, token in enumerate(drafted):
+                _token(ax, start + x, 0, token, "draft" if x < right else "refused" if x == right else "unused")
+            for x, token in enumerate(own):
+                _token(ax, start + x, 1, token, "own" if x <= right else "unused")
+            for x, token in enumerate(own[: right + 1]):
+                _token(ax, start + x, 2, token, "kept" if x < right else "own")
+            for y, text in enumerate(("drafted", "one pass", "result")):
+                ax.text(-0.15, y + 0.5, text, ha="right", va="center", fontsize=8)
+            ax.set_title(f"{title}: {right} of {len(drafted)} drafts stay, {right + 1} tokens", fontsize=9, loc="left")
+            ax.set(xlim=(-1.3, start + max(len(o) for _, o in rounds.values())), ylim=(3.02, -0.02))
+            ax.set_axis_off()
+        names = {
+            "own": "the model's own",
+            "draft": "draft",
+            "kept": "accepted",
+            "refused": "refused",
+            "unused": "not used",
+        }
+        shown = [Patch(facecolor=KINDS[k][0], hatch=KINDS[k][1], edgecolor=INK, label=t) for k, t in names.items()]
+        figure.legend(handles=shown, loc="outside lower center", ncols=5, fontsize=7.5, columnspacing=1)
+    return Picture(figure, alt, caption)
+
+
+def _token(ax, x: int, y: int, text: str, kind: str) -> None:
+    fill, hatch = KINDS[kind]
+    faint = kind == "unused"
+    box = dict(facecolor=fill, hatch=hatch, edgecolor="#999" if faint else INK, linewidth=0.9)
+    ax.add_patch(Rectangle((x + 0.03, y + 0.1), 0.94, 0.8, linestyle=":" if faint else "-", **box))
+    paper = dict(bbox={"facecolor": "#fff", "edgecolor": "none", "pad": 0.6}) if hatch else {}
+    ax.text(x + 0.5, y + 0.5, text, ha="center", va="center", fontsize=8, color="#666" if faint else INK, **paper)
+
+
+def accepted(p: Sequence[float], q: Sequence[float], tokens: Sequence[str], alt: str, *, caption: str = "") -> Picture:
+    """Bars of a model's distribution p and a draft model's q over some tokens: their overlap is accepted, the excess of p drawn again."""
+    both = [min(a, b) for a, b in zip(p, q)]
+    places = range(len(tokens))
+    with rc_context(STYLE):
+        figure, ax = canvas(5.2, 2.9)
+        ax.bar(places, both, 0.62, color=COLOURS[2] + "a0", edgecolor=INK, label="min(p, q): drafted and accepted")
+        ax.bar(places, [a - m for a, m in zip(p, both)], 0.62, bottom=both, color=COLOURS[4], hatch="//", edgecolor=INK,
+               label="p − q: drawn when a draft is refused")  # fmt: skip
+        ax.bar(places, [b - m for b, m in zip(q, both)], 0.62, bottom=both, color="#fff", linestyle="--", edgecolor=INK,
+               label="q − p: drafted and refused")  # fmt: skip
+        ax.set_xticks(list(places), list(tokens))
+        ax.set_ylabel("probability")
+        ax.set_title(f"a draft is accepted with probability {acceptance(list(p), list(q)):.2f}", fontsize=9, loc="left")
+        ax.grid(axis="x", visible=False)
+        figure.legend(loc="outside lower center", ncols=1, fontsize=8)
+    return Picture(figure, alt, caption)
+
+
+EMPTY = "#bbb"
+FILLS = tuple(COLOURS[i] + "b0" for i in (4, 5, 2, 3))
+
+
+def batching(outputs: Sequence[int], slots: int, alt: str, *, caption: str = "") -> Picture:
+    """Static batching above, continuous batching below: a row for each slot, a column for each decode step.
+
+    outputs  tokens of each answer, in the order of arrival; all are there from the start, and prefills take no time
+    """
+    load = [(0, 1, n) for n in outputs]
+    logs = {
+        "static": batched(load, slots, lambda T: 0, lambda B, S: 1),
+        "continuous": interleaved(load, slots, lambda T: 0, lambda B, S: 1),
+    }
+    last = max(s.tokens[-1] for log in logs.values() for s in log.served)
+    with rc_context(STYLE):
+        figure, axes = canvas(5.2, 0.9 + 2 * (0.5 + 0.27 * slots), 2)
+        for ax, (name, log) in zip(axes, logs.items()):
+            end = max(s.tokens[-1] for s in log.served)
+            ax.add_patch(Rectangle((0, 0), end, slots, facecolor="#fff", edgecolor=EMPTY, hatch="////", linewidth=0))
+            for i, s in enumerate(log.served):
+                at, length = s.joined, s.tokens[-1] - s.joined
+                for fill in ("#fff", FILLS[i % 4]):  # paper hides the hatch of the empty slot
+                    box = dict(facecolor=fill, edgecolor=INK, linewidth=0.9)
+                    ax.add_patch(Rectangle((at, s.slot[1] + 0.06), length, 0.88, **box))
+                if length > 0.04 * last:
+                    ax.text(at + length / 2, s.slot[1] + 0.5, str(i), ha="center", va="center", fontsize=8)
+            ax.set_title(f"{name}: {end} steps, {log.slot_use:.0%} of the slots in use", loc="left", fontsize=9)
+            ax.set(xlim=(0, last * 1.01), ylim=(slots, 0), yticks=[k + 0.5 for k in range(slots)])
+            ax.set_yticklabels([f"slot {k}" for k in range(slots)], fontsize=8)
+            ax.tick_params(labelsize=8, left=False)
+            ax.grid(visible=False)
+        axes[-1].set_xlabel("decode steps", fontsize=9)
+        shown = [
+            Patch(facecolor=FILLS[0], edgecolor=INK, label="a request, with its number"),
+            Patch(facecolor="#fff", edgecolor=EMPTY, hatch="////", label="empty slot"),
+        ]
+        figure.legend(handles=shown, loc="outside lower center", ncols=2, fontsize=8)
+    return Picture(figure, alt, caption)
+
+
+def ragged(lengths: Sequence[int], block: int, alt: str, *, caption: str = "") -> Picture:
+    """Caches of a batch, one below the other: tokens that are there, what a kernel reads in whole blocks, and padding."""
+    longest = max(lengths)
+    blocks = [-(-n // block) for n in lengths]
+    with rc_context(STYLE):
+        figure, ax = canvas(5.2, 0.75 + 0.34 * len(lengths))
+        for y, (n, count) in enumerate(zip(lengths, blocks)):
+            ax.add_patch(
+                Rectangle((0, y + 0.1), longest, 0.8, facecolor="#fff", edgecolor=EMPTY, hatch="////", linewidth=0.8)
+            )
+            ax.add_patch(Rectangle((0, y + 0.1), n, 0.8, facecolor=COLOURS[4], edgecolor="none"))
+            for k in range(count):
+                ax.add_patch(
+                    Rectangle((k * block, y + 0.1), block, 0.8, facecolor="none", edgecolor=INK, linewidth=1.1)
+                )
+            ax.text(-0.6, y + 0.5, f"{n} tokens", ha="right", va="center", fontsize=8)
+            ax.text(longest + 0.6, y + 0.5, f"{count} blocks" if count > 1 else "1 block", va="center", fontsize=8)
+        ax.set(xlim=(-9, longest + 8), ylim=(len(lengths), 0))
+        ax.set_axis_off()
+        shown = [
+            Patch(facecolor=COLOURS[4], edgecolor=INK, label=f"read, in blocks of {block}"),
+            Patch(facecolor="#fff", edgecolor=EMPTY, hatch="////", label="read only by a padded kernel"),
+        ]
+        figure.legend(handles=shown, loc="outside lower center", ncols=2, fontsize=8)
+    return Picture(figure, alt, caption)
+
+
+def arrivals(loads: Mapping[str, Sequence[float]], alt: str, *, caption: str = "") -> Picture:
+    """A row for each load, a stroke for each request at the second when it arrives."""
+    with rc_context(STYLE):
+        figure, ax = canvas(5.2, 0.7 + 0.42 * len(loads))
+        for y, times in enumerate(loads.values()):  # one path for all strokes of a row
+            xs = [x for at in times for x in (at, at, None)]
+            ax.plot(xs, [y - 0.35, y + 0.35, None] * len(times), color=COLOURS[0], linewidth=1)
+        ax.set(yticks=range(len(loads)), ylim=(len(loads) - 0.5, -0.5), xlabel="seconds")
+        ax.set_yticklabels(list(loads), fontsize=8)
+        ax.tick_params(labelsize=8)
+        ax.grid(axis="y", visible=False)
+    return Picture(figure, alt, caption)

@@ -5,8 +5,7 @@ from matplotlib.patches import Rectangle
 
 from helpers import show
 from helpers.costs.rooflines.gpu_machine import CYCLES, Machine, waves as rounds
-from helpers.plot.marks import arrow, box
-from helpers.plot.picture import COLOURS, INK, STYLE, Picture, canvas
+from helpers.plot.picture import COLOURS, INK, STYLE, Picture, arrow, box, canvas
 
 GREY = "#bbbbbb"
 

@@ -8,8 +8,7 @@ from matplotlib.patches import FancyArrowPatch, Patch, Rectangle
 
 from helpers import show
 from helpers.costs.rooflines.hardware import Chip
-from helpers.plot.marks import arrow
-from helpers.plot.picture import COLOURS, INK, STYLE, Picture, canvas
+from helpers.plot.picture import COLOURS, INK, STYLE, Picture, arrow, canvas
 
 X, Y = COLOURS[4], COLOURS[1]
 _both = partial(arrow, style="<|-|>", head=10, width=1.4)

@@ -1,13 +1,14 @@
-"""A decoder from tokens to logits, and one Transformer block: attention beside a gated MLP, with sizes and parameters."""
+"""A decoder from tokens to logits, one Transformer block with sizes and parameters, its residual stream, and its heads."""
 
+from collections.abc import Mapping, Sequence
 from math import prod
 
 from matplotlib import rc_context
-from matplotlib.patches import Rectangle
+from matplotlib.patches import Patch, Rectangle
 
 from helpers.costs.transformers.config import Config
-from helpers.plot.marks import arrow
-from helpers.plot.picture import COLOURS, INK, STYLE, Picture, canvas
+from helpers.costs.transformers.parameters_and_flops import kv_cache
+from helpers.plot.picture import COLOURS, INK, STYLE, Picture, arrow, canvas
 
 WEIGHTS, OTHER = COLOURS[0] + "40", "#eeeeee"
 PAPER = {"facecolor": "#fff", "edgecolor": "none", "pad": 0.8}
@@ -143,3 +144,96 @@ def _mlp(ax, c: Config) -> None:
     _arrow(ax, (x, 1.85), (x, 1.15))
     _residual(ax, x, 11.0, 0.8, 17.2)
     ax.text(x, 0.2, "[B, T, D], to the next layer", ha="center", va="top", fontsize=9)
+
+
+def flow(
+    columns: Sequence[Sequence[str]],
+    arrows: Sequence[tuple[str, str]],
+    alt: str,
+    *,
+    marked: Sequence[str] = (),
+    caption: str = "",
+) -> Picture:
+    """Columns of boxes from left to right, the boxes of a column evenly spread; an arrow leads from one box to another by its text.
+
+    marked  boxes in colour
+    """
+    tall = max(map(len, columns))
+    place = {
+        text: (1.35 * i * 2, tall * 1.5 * (1 - (j + 0.5) / len(boxes)))
+        for i, boxes in enumerate(columns)
+        for j, text in enumerate(boxes)
+    }
+    if unknown := [text for arrow in arrows for text in arrow if text not in place]:
+        raise ValueError(f"an arrow names a box that is not there: {unknown[0]!r}")
+    with rc_context(STYLE):
+        figure, ax = canvas(5.2, 0.62 * tall + 0.25)
+        for a, b in arrows:
+            (x, y), (to, at) = place[a], place[b]
+            arrow(ax, (x + 1.0, y), (to - 1.0, at))
+        for text, (x, y) in place.items():
+            fill = COLOURS[0] + "40" if text in marked else "#eeeeee"
+            ax.add_patch(Rectangle((x - 1.0, y - 0.55), 2.0, 1.1, facecolor=fill, edgecolor=INK, linewidth=1))
+            ax.text(x, y, text, ha="center", va="center", fontsize=8, linespacing=1.1)
+        ax.set(xlim=(-1.1, 2.7 * (len(columns) - 1) + 1.1), ylim=(0, 1.5 * tall))
+        ax.set_axis_off()
+    return Picture(figure, alt, caption)
+
+
+CACHED, MADE = COLOURS[0] + "90", COLOURS[5] + "60"
+
+
+def kv_heads(models: Mapping[str, Config], alt: str, *, caption: str = "") -> Picture:
+    """Of each model one layer: its query heads above, the keys and values that they read, and in blue what is cached of a token.
+
+    models  {title: Config}, of a few heads each
+    """
+    rows = -(-len(models) // 2)
+    with rc_context(STYLE):
+        figure, axes = canvas(5.2, 2.15 * rows + 0.4, rows, 2)
+        for ax, (title, c) in zip(axes.flat, models.items()):
+            _heads(ax, c)
+            kept = kv_cache(c, 1, bytes_each=1) / c.L
+            what = "latent + rotated key" if c.mla else "$2KH$"
+            ax.text(0, -3.0, f"kept: {what} = {kept:,.0f} numbers", ha="left", va="center", fontsize=8)
+            ax.set(xlim=(-0.1, 8.2), ylim=(-3.35, 2.0))
+            ax.set_title(title, loc="left", fontsize=9, weight="bold")
+            ax.set_axis_off()
+        for ax in axes.flat[len(models) :]:
+            ax.remove()
+        shown = [("#eee", "", "query head"), (CACHED, "", "in the cache"), (MADE, "////", "made when needed")]
+        figure.legend(
+            handles=[Patch(facecolor=f, hatch=h, edgecolor=INK, label=t) for f, h, t in shown],
+            loc="outside lower left", ncols=3, fontsize=8,
+        )  # fmt: skip
+    return Picture(figure, alt, caption)
+
+
+def _heads(ax, c: Config) -> None:
+    wide = 8 / c.N
+    for n in range(c.N):
+        _square(ax, wide * n, 1.0, 0.8 * wide, 0.75, "#eee", "", "q")
+        k = n // c.G
+        ax.plot([wide * n + 0.4 * wide, _middle(c, k)], [1.0, 0.1], color=INK, linewidth=0.8)
+    for k in range(c.K):
+        at = _middle(c, k) - 0.4 * wide
+        fill, hatch = (MADE, "////") if c.mla else (CACHED, "")
+        for y, name in ((-0.65, "k"), (-1.4, "v")):
+            _square(ax, at, y, 0.8 * wide, 0.75, fill, hatch, name)
+    if c.mla:
+        _square(ax, 2.0, -2.4, 2.6, 0.55, CACHED, "", "latent c")
+        _square(ax, 5.2, -2.4, 1.5, 0.55, CACHED, "", "$k_R$")
+        for k in range(c.K):
+            ax.plot([3.3, _middle(c, k)], [-1.85, -1.4], color=INK, linewidth=0.6, linestyle=":")
+
+
+def _middle(c: Config, k: int) -> float:
+    """Where KV head k stands: under the middle of its query heads."""
+    wide = 8 / c.N
+    return wide * (c.G * k + (c.G - 1) / 2) + 0.4 * wide
+
+
+def _square(ax, x, y, width, height, fill, hatch, text) -> None:
+    ax.add_patch(Rectangle((x, y), width, height, facecolor=fill, hatch=hatch, edgecolor=INK, linewidth=0.9))
+    paper = {"facecolor": "#fff", "edgecolor": "none", "pad": 0.5} if hatch else None
+    ax.text(x + width / 2, y + height / 2, text, ha="center", va="center", fontsize=8, bbox=paper)

@@ -6,7 +6,7 @@ import pytest
 
 from helpers import plot
 from helpers.costs.attention.flops_and_bytes import Attention
-from helpers.plot.attention import linear_forms, many_chips
+from helpers.plot.attention import masks_and_blocks, softmax_state
 from helpers.plot.inference.serving_timelines import BLOCKS, SPANS
 from helpers.plot.training.pipelines_and_layouts import TASKS
 from tests.helpers.plot.drawings import ALT, COMMAND, DRAWN, FILMS, LIST, drawing
@@ -43,9 +43,9 @@ def test_a_picture_is_the_same_bytes_every_time():
 
 REFUSED = {
     "alt text": lambda: plot.levels({"HBM": (8.1e11, "x")}, "bytes/s", "figure"),
-    "contiguous or striped, not 'zigzag'": lambda: many_chips.owner(0, 4, 3, "zigzag"),
+    "contiguous or striped, not 'zigzag'": lambda: softmax_state.owner(0, 4, 3, "zigzag"),
     "a power of two of devices, not of 6": lambda: plot.ring_or_tree(Attention(1, 8, N=32, K=8), 6, ALT),
-    "parallel, chunked, recurrent, not 'dense'": lambda: linear_forms.tables("dense", 8, 2),
+    "parallel, chunked, recurrent, not 'dense'": lambda: masks_and_blocks.tables("dense", 8, 2),
     "the same product": lambda: plot.two_meshes({"a": ((("x", 8),), ""), "b": ((("x", 4),), "")}, ALT),
     "4 chips: every point has an x, a y and a text, not 1, 1, 0": lambda: plot.tradeoff(
         {"4 chips": ([1], [1], [])}, "ms", "tokens/s", ALT),

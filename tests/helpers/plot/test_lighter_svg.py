@@ -7,8 +7,7 @@ from xml.etree import ElementTree
 from matplotlib import rc_context
 
 from helpers import plot
-from helpers.plot.lighter_svg import lighter
-from helpers.plot.picture import STYLE
+from helpers.plot.picture import STYLE, lighter
 
 SAID = "a figure with some boxes in rows"
 

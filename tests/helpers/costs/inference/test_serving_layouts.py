@@ -4,9 +4,8 @@ from itertools import product
 
 from helpers.costs.inference.serving_constants import ENGINES
 from helpers.costs.inference.serving_estimate import Server
-from helpers.costs.inference.serving_layouts import at_users, completed
 from helpers.costs.inference.serving_operations import Deployment
-from helpers.costs.inference.serving_plan import deployments
+from helpers.costs.inference.serving_plan import at_users, completed, deployments
 from helpers.costs.rooflines.chips import chip
 from helpers.costs.transformers.public_models import model
 from tests.helpers.costs.tables import refused, walks

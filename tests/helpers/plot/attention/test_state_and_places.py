@@ -10,8 +10,7 @@ from helpers.costs.attention import io_complexity, linear_attention
 from helpers.kernels.attention import ring_attention as ring_kernels, softmax
 from helpers.plot.attention import (
     flash_and_memory,
-    linear_forms,
-    many_chips,
+    masks_and_blocks,
     softmax_state,
 )
 from tests.helpers.plot.drawn import ALT, texts
@@ -47,22 +46,22 @@ def test_kernels_move_what_the_formula_counts():
 
 def test_tokens_have_the_colour_of_their_device():
     for cut, places in (("contiguous", None), ("striped", ring_kernels.stripes)):
-        of = [many_chips.owner(t, 4, 3, cut) for t in range(12)]
+        of = [softmax_state.owner(t, 4, 3, cut) for t in range(12)]
         for d in range(4):
             want = range(3 * d, 3 * d + 3) if places is None else places(d, 4, 3).tolist()
             assert [t for t, o in enumerate(of) if o == d] == list(want)
     first = plot.cuts(4, 3, ALT).figure.axes[1]
     assert len({p.get_facecolor() for p in first.patches}) == 4
     with pytest.raises(ValueError, match="contiguous or striped, not 'zigzag'"):
-        many_chips.owner(0, 4, 3, "zigzag")
+        softmax_state.owner(0, 4, 3, "zigzag")
 
 
 def test_linear_forms_make_the_tables_that_their_flops_pay_for():
     """2 FLOPs of F and of H + 1 for each pair of the tables, and twice F(H + 1) multiply-adds a token for the state."""
     T, C, F, H = 64, 16, 8, 8
-    for form in linear_forms.FORMS:
-        pairs = sum(side * side for side in linear_forms.tables(form, T, C))
+    for form in masks_and_blocks.FORMS:
+        pairs = sum(side * side for side in masks_and_blocks.tables(form, T, C))
         states = 0 if form == "parallel" else 4 * T * F * (H + 1)
         assert linear_attention.linear_flops(T, H, F, form, C=C) == 2 * pairs * (F + H + 1) + states, form
     with pytest.raises(ValueError, match="parallel, chunked, recurrent, not 'dense'"):
-        linear_forms.tables("dense", 8, 2)
+        masks_and_blocks.tables("dense", 8, 2)

@@ -14,7 +14,7 @@ from helpers.costs.transformers.parameters_and_flops import flops
 from helpers.costs.transformers.public_models import model
 from helpers.costs.transformers.training_memory_bytes import saved, train_flops
 from helpers.kernels.transformers import mixture_of_experts as moe
-from helpers.plot.transformers.experts import exchanged, queues
+from helpers.plot.transformers.attention_parts import exchanged, queues
 from helpers.plot.transformers.kept_over_time import schedule
 from helpers.plot.transformers.products import PASSES
 from tests.helpers.plot.drawn import ALT, texts
