@@ -16,13 +16,14 @@ from random import Random
 
 from helpers.arguments import Count, formula
 from helpers.costs.racks.cluster import Cluster
+from helpers.costs.racks.measured_collectives import FP8_COPY
 from helpers.costs.racks.tiered_collectives import alpha_beta, dispatch as dispatched
 from helpers.costs.racks.training_over_tiers import expert_width_over_domains
 from helpers.costs.sharding.collectives import domains_reached
 from helpers.costs.training.closed_forms import expert_width_on_rings
 from helpers.numeric import maximum
 
-COPIES = {"bf16": 2.0, "fp8": 1 + 4 / 128, "mxfp8": 1 + 1 / 32, "mxfp4": 0.5 + 1 / 32, "nvfp4": 0.5 + 1 / 16}
+COPIES = {"bf16": 2.0, "fp8": FP8_COPY, "mxfp8": 1 + 1 / 32, "mxfp4": 0.5 + 1 / 32, "nvfp4": 0.5 + 1 / 16}
 """Bytes of a number with its share of a scale: fp8 has an f32 for 128 numbers, mxfp8 and mxfp4 a byte for 32, nvfp4 one for 16."""
 
 

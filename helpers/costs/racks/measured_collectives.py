@@ -26,6 +26,8 @@ from .tiered_collectives import SENT_BY, bus_factor
 
 ALGORITHMS = ("ring", "tree", "nvls", "collnet", "best")
 TOOLS = ("nccl-tests", "torch", "waits")  # the last: a program that calls one at a time, and waits for each
+FP8_COPY = 1 + 4 / 128  # bytes of a number of a token in fp8, with its share of a float32 scale for 128 of them
+TOKEN_BYTES = 16  # that DeepEP sends with each token's numbers
 
 
 @formula
@@ -202,7 +204,7 @@ def exchange(
     if way not in ("dispatch", "combine"):
         raise ValueError(f"tokens are on their way in a dispatch or a combine, not in {way!r}")
     shares(chip, reached)  # refuses a chip that nobody measured
-    V, g = tokens * (D + 4 * D / 128 + 16 if way == "dispatch" else 2 * D), chip.pod[0]
+    V, g = tokens * (D * FP8_COPY + TOKEN_BYTES if way == "dispatch" else 2 * D), chip.pod[0]
     copies = across = k  # with low latency each travels alone
     if not low_latency:
         few = minimum(limit, domains)

@@ -10,7 +10,7 @@ from math import prod
 
 from helpers.arguments import formula
 
-HOPS = {"tpu": 1e-6, "gpu": 3e-6, "trn": 3e-6}
+HOPS = {"tpu": 1e-6, "gpu": 3e-6, "trn": 3e-6}  # seconds; `Chip.hop` has the sources
 
 
 @formula

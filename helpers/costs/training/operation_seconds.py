@@ -32,14 +32,20 @@ from .step_operations import SCORES, Attention, Send
 
 TILE = 128, 256  # of a product's result, which one core computes at a time
 STEP = 32  # a head's width is rounded up to a multiple of this in a fused kernel, of twice this in a product
-NARROW = 32  # of a head's width W, a fused kernel has W / (W + 32) of what it could, and 1.25 of that is 1 at 128
+NARROW = 32  # of a head's width W, a fused kernel has W / (W + 32) of what it could: relative to W = 128, of which `attention` is
 EAGER = 2.0  # where each operation is a kernel, and norms and rotations are in float32: torchtitan's one row without torch.compile
+BACKWARD = 5 / 2  # products of a fused backward pass, which makes the scores again, over those forward
+STORED_KERNELS = 5  # of each pass, where weights are stored
 FUSED = 0.6  # arrays that go through HBM where a compiler or a fused kernel joins them, of those counted in `step_operations`
 OLD = 0.57  # FlashAttention-2's share on an H100, 35 %, over that of attention made for it (Shah et al. 2024, "FlashAttention-3")
 WIDE = {"mxfp8": "fp8", "nvfp4": "fp4"}  # types whose rate stands under another name in `chips`
 USUAL_CARD = 0.5  # of what a card reaches in a tuned network, in one as it usually is
-LAUNCHES = 17, 13, 0.5  # forward: norms, attention, router; dispatch, sorting, activation, combine; an expert, in C++
+# Kernels that a host launches forward in a layer with experts: norms, attention and router; dispatch, sorting, activation and
+# combine; and for each expert, launched in a loop of C++ and not from Python, half a kernel. Counted from what programs call, not in
+# a trace; of 0.5, 1 and 2 an expert the first had least error on sources left out. Their ratios alone count: `experts` is fitted.
+LAUNCHES = 17, 13, 0.5
 NARROWER = 19, 13, 1.0  # the same in 8 bits and fewer: what products read is quantized first
+FITTED_EXPERTS = 8  # on a device, of the layer that `Constants.experts` is the seconds of
 TORUS = 0.3  # of `half`, on a TPU, whose kernel works on whole rows of queries
 STORED = {"bf16": 2, "fp8": 1, "mxfp8": 1, "int8": 1, "nvfp4": 0.5}  # bytes of a number that a product reads
 A100_BF16 = 3.12e14  # FLOP/s, dense; NVIDIA A100 data sheet: constants of attention's half length were fitted on it
@@ -207,11 +213,15 @@ class Pace:
         return self.k.latency if self.gpu else 0.0
 
     def host(self, experts):
-        """Seconds in which a host launches what no graph holds of a layer with so many experts on a device."""
+        """Seconds in which a host launches what no graph holds of a layer with so many experts on a device.
+
+        `Constants.experts` is that of a layer of `FITTED_EXPERTS`, whatever the chip: it is the host's own.
+        """
         rest, theirs, each = LAUNCHES if STORED.get(self.products, 2) == 2 else NARROWER
-        alone = {"none": 1.0, "parts": 0.0}.get(self.software.graphs, where(self.chip.pod[0] <= 8, 1.0, 0.0))
+        host_of_eight = where(self.chip.pod[0] <= 8, 1.0, 0.0)  # a rack's programs have graphs, unless it is said
+        alone = {"none": 1.0, "parts": 0.0}.get(self.software.graphs, host_of_eight)
         made = 0.0 if self.software.graphs == "whole" else alone * rest + theirs + each * experts
-        return self.k.experts * made / (LAUNCHES[0] + LAUNCHES[1] + LAUNCHES[2] * 8)
+        return self.k.experts * made / (LAUNCHES[0] + LAUNCHES[1] + LAUNCHES[2] * FITTED_EXPERTS)
 
     @cached_property
     def usual(self) -> float:
@@ -238,15 +248,17 @@ class Pace:
         if self.software.attention == "stored":
             math = a.flops(masked=False) / (self.peak * a.width / (2 * STEP * ceil(a.width / (2 * STEP))))
             moved = 2 * a.scores / self.memory
-            return tuple(sqrt((n * math) ** 2 + (s * moved) ** 2) + 5 * self.launch for n, s in zip((1, 2), SCORES))
+            return tuple(
+                sqrt((n * math) ** 2 + (s * moved) ** 2) + STORED_KERNELS * self.launch for n, s in zip((1, 2), SCORES)
+            )
         half = self.k.half * self.chip.rate("bf16") / A100_BF16 * (1.0 if self.gpu else TORUS)
         rate = self.chip.rate("bf16") * self.power * self.k.attention / (1 + half * a.hops / a.every)
-        rate = rate * a.width / (STEP * ceil(a.width / STEP)) * 1.25 * a.width / (a.width + NARROW)
+        rate = rate * a.width / (STEP * ceil(a.width / STEP)) * (128 + NARROW) / 128 * a.width / (a.width + NARROW)
         unmasked = self.software.attention == "unmasked"
         if (unmasked or self.software.attention == "earlier") and self.chip.generation != "ampere":
             rate = rate * OLD
         forward = a.flops(masked=not unmasked) / rate
-        return forward + a.hops * self.launch, 2.5 * forward + 2 * a.hops * self.launch
+        return forward + a.hops * self.launch, BACKWARD * forward + 2 * a.hops * self.launch
 
     def stream(self, numbers, kernels=0):
         """Arrays of two bytes a number through HBM, in so many kernels."""

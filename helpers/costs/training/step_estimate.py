@@ -28,7 +28,7 @@ GRADIENT, WEIGHT = 4, 2  # bytes a parameter that the optimizer reads, and write
 MUON_STEPS = 5  # of Newton and Schulz, three products each (Jordan et al. 2024)
 HOST_ADAM = 2.6e-10  # seconds a parameter that a host's processors update: 10e9 in 2.57 s (Ren et al. 2021, "ZeRO-Offload", Table 4)
 HOST_BYTES = 4  # bytes a parameter over PCIe then: the gradient down, the weight up, in bf16
-BEHIND = 0.7  # of the last microbatch's backward pass, behind which sums of gradients can hide
+BEHIND = 0.7  # of the last microbatch's backward pass, behind which sums of gradients can hide: chosen, not fitted
 SPREAD = {"always": 1.19, "experts": 1.2, "chip": 1.3}
 """Factors by which an interval goes to either side, so that three of four steps of a source that no constant has seen lie inside:
 always; for experts, whose kernels and balance differ most between programs; for a chip without measured steps."""
@@ -257,6 +257,7 @@ def _host(c: Config, layout: Layout, chip: Chip, p: Prices, passes):
         return 0.0
     kept = sum(arrays(c, LayerKind(), layout.policy, 1).values()) * c.L / layout.pp / layout.tp
     moved = 4 * p.operations.rounds * p.operations.rows * kept / (_pcie(chip) * p.pace.k.link)
+    # Behind two thirds of the passes: chosen, for no published step has any.
     return moved * p.pace.k.data + maximum(0.0, moved * (1 - p.pace.k.data) - passes * 2 / 3)
 
 
