@@ -5,12 +5,12 @@ primitive operation; here every one of them becomes a line of JavaScript.  Numbe
 An operation without a rule below is an error that names it, so a page never shows a wrong figure instead.
 """
 
+import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import jax
 import numpy as np
-
-from .inlining import folded
 
 SHORT = 60  # characters of an element that is computed again where it is used: a longer one is kept in a row
 _EXACT = 2**53  # a JavaScript number holds every integer up to here
@@ -321,3 +321,60 @@ def _check(shape, dtype, primitive: str) -> None:
         )
     if dtype not in (np.float64, np.int64, np.int32, bool):
         raise NotImplementedError(f"helpers.live.jaxpr_to_javascript computes in float64; {primitive} makes {dtype}")
+
+
+NAME = re.compile(r"(?<![\w.$])[a-z]+(?![\w$])")
+BLOCK = re.compile(r"(?<=const )(?=[a-z])[^;]*(?=;\n)")
+ATOM = r"(?:[a-z]+|\d[\d.]*(?:e-?\d+)?|\(-[\d.]+(?:e-?\d+)?\)|Infinity)(?:\[\d+\])?"
+PAIR = re.compile(f"({ATOM})([-+*/])({ATOM})")
+CALL = re.compile(rf"(?:Math\.\w+|[EA])\({ATOM}(?:,{ATOM})*\)")
+LOOSE, SUM, PRODUCT, CLOSED = range(4)  # how tightly the parts of an expression hold together
+
+
+def folded(source: str) -> str:
+    r"""The source of a function with every number that is used once, in the same statement, put where it is used.
+
+    >>> folded("(a,b,c)=>{\nconst d=a/b,\ne=2*d,\ng=e+c;\nreturn g}")
+    '(a,b,c)=>{\nconst g=2*(a/b)+c;\nreturn g}'
+    >>> folded("(a)=>{\nconst b=a-1,\nc=a-b,\nd=c*c;\nreturn [d,b]}")
+    '(a)=>{\nconst b=a-1,\nc=a-b,\nd=c*c;\nreturn [d,b]}'
+    """
+    counts = Counter(NAME.findall(source))
+    return BLOCK.sub(lambda match: _statement(match[0], counts), source)
+
+
+def _statement(text: str, counts: Counter) -> str:
+    lines = [line.split("=", 1) for line in text.split(",\n")]
+    here = {n for _, e in lines if "=>" not in e for n in NAME.findall(e)}
+    waiting: dict[str, tuple[str, int]] = {}
+    out = []
+    for name, expression in lines:
+        expression, level = _filled(expression, waiting) if "=>" not in expression else (expression, LOOSE)
+        if counts[name] == 2 and name in here and "=>" not in expression and expression[0] != "[":
+            waiting[name] = expression, level
+        else:
+            out.append(f"{name}={expression}")
+    return ",\n".join(out)
+
+
+def _filled(expression: str, waiting: dict) -> tuple[str, int]:
+    """An expression with what waited for it, and how tightly it holds together."""
+
+    def put(least: int):
+        def one(match: re.Match) -> str:
+            text, level = waiting.pop(match[0], (match[0], CLOSED))
+            return text if level >= least else f"({text})"
+
+        return one
+
+    if pair := PAIR.fullmatch(expression):
+        left, sign, right = pair.groups()
+        level = SUM if sign in "+-" else PRODUCT
+        parts = [
+            NAME.sub(put(CLOSED if operand.endswith("]") else least), operand)
+            for operand, least in ((left, level), (right, level + 1))
+        ]
+        return sign.join(parts), level
+    if CALL.fullmatch(expression):
+        return NAME.sub(put(LOOSE), expression), CLOSED
+    return NAME.sub(put(CLOSED), expression), CLOSED if NAME.fullmatch(expression) else LOOSE

@@ -2,16 +2,17 @@
 
 A line is computed as soon as its arguments are known: what depends on the first group only is computed once for all
 that follow. Names of the later stages are given in the order of their use, so functions that differ in the first
-stage only, as those of two models do, share the text of the others.
+stage only, as those of two models do, share the text of the others; and `renamed` gives functions that are much alike the names of
+the one before, so that they share their text once they are compressed. Only names change, no operation and no order.
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from difflib import SequenceMatcher
+from itertools import chain
 
-from .inlining import folded
-from .jaxpr_to_javascript import Writer, constants, traced
-
-_NAME = re.compile(r"(?<![\w.$])[a-z]+(?![\w$])")
+from .jaxpr_to_javascript import NAME, Writer, constants, folded, traced
 
 
 def staged(f: Callable, *groups: Sequence[float], brief: int) -> tuple[str, str]:
@@ -61,12 +62,12 @@ def _later(arguments: Sequence, lines: Sequence[Mapping], outs: tuple, given: se
         return new.get(name, name)
 
     def result(outputs: Sequence[str]) -> str:
-        return f"return [{','.join(_NAME.sub(renamed, o) for o in outputs)}]"
+        return f"return [{','.join(NAME.sub(renamed, o) for o in outputs)}]"
 
     def written(assigned: Mapping[str, str]) -> str:
         lines = []
         for name, expression in assigned.items():
-            right = _NAME.sub(renamed, expression)
+            right = NAME.sub(renamed, expression)
             new[name] = fresh.name()
             lines.append((new[name], right))
         return constants(lines)
@@ -78,3 +79,60 @@ def _later(arguments: Sequence, lines: Sequence[Mapping], outs: tuple, given: se
         text += f"{'return ' if n else ''}({','.join(new[a] for a in args)}{last})=>{{\n{written(some)}"
     text += f"if(!all){result(outs[0])};\n{written(lines[-1])}{result(outs[1])}{'}' * len(arguments)}"
     return asked, f"([{','.join(new[n] for n in asked)}])=>{text}"
+
+
+# Names that JavaScript or `jaxpr_to_javascript` gives.
+KEPT = {"const", "return", "if", "all", "length", "true", "false", *Writer.RESERVED}
+_END = re.compile(r"(?<=[,;{])\n")
+
+
+def renamed(sources: Sequence[str]) -> list[str]:
+    r"""The same functions with other names inside; ValueError for one that returns an object, since its keys are no names.
+
+    >>> renamed(["(a,b)=>{\nconst d=a*b;\nreturn [d,d]}", "(a,b)=>{\nconst h=a+a,\nd=h*b;\nreturn [d,d]}"])[1]
+    '(b,c)=>{\nconst d=b+b,\na=d*c;\nreturn [a,a]}'
+    """
+    done: list[tuple[list[str], list[str]]] = []  # of each function its lines, and these without names
+    for source in sources:
+        if "return {" in source:
+            raise ValueError("renamed is for functions that return a number or a row, not an object: return a tuple")
+        lines = _END.split(source)
+        shapes = [_put(line, dict.fromkeys(_found(line), "_")) for line in lines]
+        new = _names(lines, shapes, done)
+        done.append(([_put(line, new) for line in lines], shapes))
+    return ["\n".join(lines) for lines, _ in done]
+
+
+def _names(lines: list[str], shapes: list[str], done: Sequence) -> dict[str, str]:
+    """New names for those in `lines`: as in the like lines of the function that has most of them, else short ones."""
+    votes: Counter[tuple[str, str]] = Counter()
+    if done:
+        matches = [SequenceMatcher(None, other, shapes, autojunk=False) for _, other in done]
+        best = max(range(len(done)), key=lambda n: matches[n].ratio())
+        for a, b, count in matches[best].get_matching_blocks():
+            pairs = zip(lines[b : b + count], done[best][0][a : a + count])
+            votes.update(chain.from_iterable(zip(_found(ours), _found(theirs)) for ours, theirs in pairs))
+    new: dict[str, str] = {}
+    for (name, like), _ in votes.most_common():
+        if name not in new and like not in new.values():
+            new[name] = like
+    free = _free(set(new.values()))
+    for name, _ in Counter(_found("\n".join(lines))).most_common():  # the shortest for what is used most
+        if name not in new:
+            new[name] = next(free)
+    return new
+
+
+def _put(text: str, new: Mapping[str, str]) -> str:
+    return NAME.sub(lambda m: new.get(m[0], m[0]), text)
+
+
+def _found(text: str) -> list[str]:
+    return [name for name in NAME.findall(text) if name not in KEPT]
+
+
+def _free(taken: set[str]) -> Iterator[str]:
+    names = Writer()
+    while True:
+        if (name := names.name()) not in taken | KEPT:
+            yield name

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import pytest
 
 from helpers.live.jaxpr_to_javascript import javascript
-from helpers.live.renaming import renamed
+from helpers.live.stages import renamed
 
 WORD = re.compile(r"[A-Za-z_]\w*|\d[\w.]*|\S")
 

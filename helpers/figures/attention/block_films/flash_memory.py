@@ -7,7 +7,7 @@ hold its results against dense attention.
 import math
 from dataclasses import dataclass
 
-from helpers.figures.sharding.collective_films.film import LiveFilm
+from helpers.figures.sharding.collective_films.figure import LiveFilm
 from helpers.plot.sharding.collective_steps import PALETTE
 
 Q, K, V = (1, 2, 0, 1, 2, 1), (1, 0, 2, 1, 3, 0), (4, 8, 2, 6, 1, 5)

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from helpers.figures.sharding.collective_films.film import LiveFilm
+from helpers.figures.sharding.collective_films.figure import LiveFilm
 from helpers.plot.sharding.collective_steps import PALETTE
 
 BOX, TALL, GAP, WIDTH, HEIGHT = 150, 96, 62, 372, 292

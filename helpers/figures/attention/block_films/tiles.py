@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from helpers.costs.attention.ring_attention import work
-from helpers.figures.sharding.collective_films.film import LiveFilm
+from helpers.figures.sharding.collective_films.figure import LiveFilm
 from helpers.plot.sharding.collective_steps import PALETTE
 
 Tile = tuple[int, int]

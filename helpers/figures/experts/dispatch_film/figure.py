@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from random import Random
 
-from helpers.figures.sharding.collective_films.film import LiveFilm
+from helpers.figures.sharding.collective_films.figure import LiveFilm
 from helpers.plot.experts.copies import CARD, LINK, Chip, copies, crosses
 from helpers.plot.picture import COLOURS
 

@@ -17,8 +17,7 @@ from helpers.costs.rooflines.hardware import Chip
 from helpers.costs.transformers.config import Config
 from helpers.costs.transformers.public_models import model
 from helpers.figures.transformers.decoder_sizes.decoder import SIZES, build
-from helpers.live.renaming import renamed
-from helpers.live.stages import staged
+from helpers.live.stages import renamed, staged
 
 GAP = (*PARTS, "prompts")
 FIRST = ("own", "others", "no room", "host")

@@ -14,7 +14,7 @@ from helpers.costs.transformers.config import Config
 from helpers.figures.training.layout_search.candidates import Wired
 from helpers.figures.transformers.decoder_sizes.decoder import SIZES, build
 from helpers.live.jaxpr_to_javascript import javascript
-from helpers.live.renaming import renamed
+from helpers.live.stages import renamed
 from helpers.live.words import reading
 from helpers.numeric import where
 from helpers.plan.train import SENT

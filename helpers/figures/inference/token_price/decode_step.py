@@ -21,8 +21,7 @@ from helpers.costs.transformers.public_models import model
 from helpers.figures.training.layout_search.candidates import Wired
 from helpers.figures.transformers.decoder_sizes.decoder import SIZES, build, sizes, structure
 from helpers.live.jaxpr_to_javascript import javascript
-from helpers.live.renaming import renamed
-from helpers.live.stages import staged
+from helpers.live.stages import renamed, staged
 from helpers.numeric import floor, maximum, where
 
 MATH = "bf16"  # arithmetic; weights and caches may be narrower

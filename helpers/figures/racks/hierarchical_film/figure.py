@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from helpers.costs.sharding.collective_steps import Step
-from helpers.figures.sharding.collective_films.film import LiveFilm
+from helpers.figures.sharding.collective_films.figure import LiveFilm
 from helpers.plot.racks.two_tiers import sums
 from helpers.plot.sharding.collective_steps import PALETTE
 

@@ -16,7 +16,7 @@ from helpers.costs.training.layout_search import KEPT, NEAR, Ranking, ranking
 from helpers.costs.training.partial_layout import completed_layout
 from helpers.costs.training.training_step import Step, step
 from helpers.costs.transformers.public_models import model
-from helpers.figures.training.layout_search import page
+from helpers.figures.training.layout_search import figure as finder
 from helpers.figures.training.layout_search.candidates import axes
 from helpers.live.controls import Size, control_html, head_html, powers
 from helpers.live.drawings import Box, Boxes, Follows, Label
@@ -31,8 +31,8 @@ START = {"tp": 8} | dict.fromkeys(("cp", "ep", "fsdp", "pp", "microbatches"), 1)
 LABELS = {"cp": "cp, context", "ep": "ep, experts", "pp": "pp, stages"}
 EDGES = tuple(2 ** (n / 4) for n in range(16))  # of bars, by the best; the last bar has all beyond, too
 HIGH, FOOT, WIDE = 112, 144, 100 / len(EDGES)  # pixels of the highest bar and of the axis; a bar's share of the width
-SAYS = {name: page.TEXTS[name] for name in ("layout", "policy", "most")}
-GIVEN = page.WHERE.removesuffix(": ") + ". A device holds {hbm}."
+SAYS = {name: finder.TEXTS[name] for name in ("layout", "policy", "most")}
+GIVEN = finder.WHERE.removesuffix(": ") + ". A device holds {hbm}."
 HINT = "Place the axes, then run a step. Chips that you leave go to dp; ZeRO, v and what is kept for the backward pass are chosen to suit."
 SENTENCES = {
     "given": GIVEN,
@@ -52,7 +52,7 @@ SENTENCES = {
     "best": "{layout}, keeping {policy}: {seconds}",
     "line": "R2R {date} · {times} of the best · {tries}",
     "noLine": "none yet: run a step that fits",
-    "none": page.NONE,
+    "none": finder.NONE,
 }
 RULES = (
     "A layout shares the chips as tp · cp · ep · fsdp · dp · pp, with the settings that suit it best. The best is the planner's first: "
@@ -89,7 +89,7 @@ def placed(cluster: Cluster, given: Mapping[str, int]) -> Step:
     return step(c, layout, cluster.tokens, cluster.T, s, "causal")
 
 
-class DayFinder(page.LayoutFinder):
+class DayFinder(finder.LayoutFinder):
     """A live figure: the cluster of a day, and a layout that the reader places."""
 
     runners = ("grids.js", "settings.js", "candidates.js", "day.js", "figure_controls.js")
@@ -99,9 +99,9 @@ class DayFinder(page.LayoutFinder):
         return tuple(Size(name, LABELS.get(name, name), x, 1, 512, steps=powers(0, 9)) for name, x in START.items())
 
     @cached_property
-    def example(self) -> tuple[page.Found, dict, dict]:
+    def example(self) -> tuple[finder.Found, dict, dict]:
         """START on the first day: its step, and what the page shows of it as numbers and in words."""
-        there, found = cluster(0), page.Found(placed(cluster(0), START), 1, 1)
+        there, found = cluster(0), finder.Found(placed(cluster(0), START), 1, 1)
         every, mid, best = ranked(there), float(found.step.estimate.mid), ranked(there).layout(0)
         seconds, of = sorted(every.seconds[: every.fits].tolist()), every.seconds[0]
         you, *bars = (bisect(EDGES, times(s, of) * NEAR) - 1 for s in (mid, *seconds))
@@ -140,8 +140,10 @@ class DayFinder(page.LayoutFinder):
         key, (_, values, said) = f"live-{self.name}", self.example
         day = f'<div><label for="{key}-day">Day</label><input type="text" id="{key}-day" name="day" value="{FIRST}"></div>'
         controls = day + "".join(control_html(key, c) for c in self.controls)
-        results = {name: Result(name, label) for name, label in SAYS.items()} | {r.name: r for r in page.RESULTS}
-        table = {"Placed": tuple(SAYS)} | {heading: tuple(r.name for r in rows) for heading, rows in page.TABLE.items()}
+        results = {name: Result(name, label) for name, label in SAYS.items()} | {r.name: r for r in finder.RESULTS}
+        table = {"Placed": tuple(SAYS)} | {
+            heading: tuple(r.name for r in rows) for heading, rows in finder.TABLE.items()
+        }
         button = '<div class="live-play"{}><button>{}</button></div>'
         return (
             head_html(

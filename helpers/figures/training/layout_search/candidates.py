@@ -21,8 +21,7 @@ from helpers.costs.training.training_step import Step, step
 from helpers.costs.transformers.config import Config
 from helpers.figures.transformers.decoder_sizes.decoder import SIZES, build, sizes
 from helpers.live.jaxpr_to_javascript import javascript
-from helpers.live.renaming import renamed
-from helpers.live.stages import staged
+from helpers.live.stages import renamed, staged
 from helpers.numeric import where
 
 PARTS = ("kernels", "again", "tensor", "experts", "context", "weights", "unembedding", "uneven", "sends", "bubble", "gradients",

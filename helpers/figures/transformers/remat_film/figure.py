@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 
 from helpers.costs.transformers.config import Config
 from helpers.costs.transformers.public_models import model
-from helpers.figures.sharding.collective_films.film import LiveFilm
+from helpers.figures.sharding.collective_films.figure import LiveFilm
 from helpers.plot.sharding.collective_steps import PALETTE
 from helpers.plot.transformers.kept_over_time import schedule
 

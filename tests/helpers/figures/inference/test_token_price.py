@@ -10,7 +10,7 @@ from helpers.costs.inference.sharded_decode_step import decode, splits
 from helpers.costs.rooflines.chips import chip
 from helpers.costs.transformers.public_models import model
 from helpers.figures.inference.token_price.decode_step import RESOURCES, ROLES, best, bound, enough, places, row, ways
-from helpers.figures.inference.token_price.page import AXES, price
+from helpers.figures.inference.token_price.figure import AXES, price
 from tests.helpers.figures.standalone import SET, check, same, shown, status
 from tests.tiers import repeats
 

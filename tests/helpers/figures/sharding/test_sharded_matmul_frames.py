@@ -6,7 +6,7 @@ import pytest
 
 from helpers.costs.sharding import collective_steps
 from helpers.costs.sharding.sharded_array import Axis
-from helpers.figures.sharding.sharded_matmul_frames.page import NOTHING, walk
+from helpers.figures.sharding.sharded_matmul_frames.figure import NOTHING, walk
 from tests.helpers.figures.sharding.test_sharded_matmul_costs import NUMBERS, draw
 from tests.helpers.figures.standalone import SET, follow, link, strays
 from tests.tiers import repeats

@@ -13,7 +13,7 @@ from helpers.costs.training.layout import Layout
 from helpers.costs.training.layout_search import KEPT
 from helpers.costs.transformers.public_models import model
 from helpers.figures.training.layout_search.candidates import PARTS, TIMES, row
-from helpers.figures.training.layout_search.page import ANY, NAMES, TEXTS
+from helpers.figures.training.layout_search.figure import ANY, NAMES, TEXTS
 from tests.helpers.figures.standalone import SET, check, shown, status
 from tests.tiers import repeats
 
