@@ -1,5 +1,5 @@
 // The explorer's own page: the list of plans, and the frames of the picked one. Collectives are simulated here as in
-// helpers/costs/sharding/collective_steps.py, with which a test compares every frame; what is written comes from helpers/figures/sharding/sharded_matmul_frames/page.py.
+// helpers/costs/sharding/collective_steps.py, with which a test compares every frame; what is written comes from helpers/figures/sharding/sharded_matmul_frames/figure.py.
 (() => {
   const plain = window.livePlans, CELL = 20, LEFT = 62, TOP = 34;
   const mod = (a, n) => (a % n + n) % n, sum = row => row.reduce((p, q) => p + q, 0);

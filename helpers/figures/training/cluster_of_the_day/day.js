@@ -74,7 +74,7 @@ window.liveLayouts = ({ layouts: t, results }, { F, rank, times }, box, { text, 
     return { ...first, row: at.prices.all(first) };
   }
 
-  // Bars of all layouts, and where a step of so many seconds stands among them: helpers/figures/training/cluster_of_the_day/page.py.
+  // Bars of all layouts, and where a step of so many seconds stands among them: helpers/figures/training/cluster_of_the_day/draw.py.
   function beside({ fits, best }, mid, values, said) {
     const sorted = [...fits].sort((a, b) => a - b), least = best.seconds, date = new Date((n + t.epoch) * 864e5).toUTCString();
     const bar = s => t.edges.filter(edge => edge <= times(s, least) * t.near).length - 1, bars = t.edges.map(() => 0);
