@@ -152,16 +152,15 @@ def rank(layout: Layout, policy, seconds, memory, is_exposed, hbm, edge) -> Rank
 class Ranking:
     """The meshes of a machine, each with the settings that suit it best: numbers are arrays, best first.
 
-        policies   places in SAID
-        seconds    of the estimate
-        memory     bytes of the fullest device
-        rank       of each
-        edges      careful seconds that are as good as the best, of what is not exposed and of what is
-        tried      layouts of the set, once for each policy
-        fitting    those of them that fit in memory
-        least      bytes of the fullest device under the one that needs least; infinite if there is none
-        hbm        bytes of a device
-    XX
+    policies   places in SAID
+    seconds    of the estimate
+    memory     bytes of the fullest device
+    rank       of each
+    edges      careful seconds that are as good as the best, of what is not exposed and of what is
+    tried      layouts of the set, once for each policy
+    fitting    those of them that fit in memory
+    least      bytes of the fullest device under the one that needs least; infinite if there is none
+    hbm        bytes of a device
     """
 
     layouts: Layout
