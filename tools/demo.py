@@ -76,12 +76,12 @@ def as_submitted(nb: NotebookNode, released: NotebookNode) -> NotebookNode:
     return nb
 
 
-def hand_in(what: grade.Class, made: dict[str, NotebookNode | str]) -> None:
+def hand_in(group: grade.Class, made: dict[str, NotebookNode | str]) -> None:
     """Put a class into submitted/."""
-    released = nbformat.read(what.notebook("release"), as_version=4)
+    released = nbformat.read(group.notebook("release"), as_version=4)
     for student, nb in made.items():
         text = nb if isinstance(nb, str) else cells.dumps(as_submitted(nb, released))
-        release.write(what.notebook("submitted", student), text)
+        release.write(group.notebook("submitted", student), text)
 
 
 def open_class(topic: str, tree: Tree, scratch: Path) -> grade.Class:

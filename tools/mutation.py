@@ -67,8 +67,8 @@ def changes(cell: str) -> list[Change]:
     return found
 
 
-def _line(text: str, at: int) -> int:
-    return text.count("\n", 0, at) + 1
+def _line(text: str, offset: int) -> int:
+    return text.count("\n", 0, offset) + 1
 
 
 def _short(node: ast.AST) -> str:
@@ -76,10 +76,10 @@ def _short(node: ast.AST) -> str:
     return text if len(text) <= 60 else text[:57] + "…"
 
 
-def _with(tree: ast.AST, place: int, new: ast.AST) -> ast.AST:
+def _with(tree: ast.AST, index: int, new: ast.AST) -> ast.AST:
     """A copy of the tree with another node at that place of `ast.walk`."""
     copy = deepcopy(tree)
-    old = next(n for i, n in enumerate(ast.walk(copy)) if i == place)
+    old = next(n for i, n in enumerate(ast.walk(copy)) if i == index)
     for parent in ast.walk(copy):
         for name, value in ast.iter_fields(parent):
             if value is old:
