@@ -34,8 +34,6 @@ def test_every_factoring_is_there_once_and_attention_has_as_many():
     assert {f.ep for f in foldings(4, 2, 8, E=12)} == {1, 2, 4}
 
 
-
-
 @walks([(n, k) for n in (2, 4) for k in (1, 2, 3)])
 def test_exchange_is_the_mean_over_all_choices(n, k):
     """Each device's token takes k experts, each on one of n devices: those that are not its own are sent there, and back."""
