@@ -29,8 +29,8 @@ solutions         opens ours, brings a learner's own     progress           what
                   to a later chapter                                        stands, on a page as well
 shown_checks      an exercise's check by its number, and what it asks, in words
 
-`judged_program` and `sharded_program` judge programs, and show one on a few devices, with `traced_program`, `sending_rules` and
-`wrong_blocks`.
+`judged_program` and `sharded_program` judge programs, and show one on a few devices, with `traced_program`, `sending_rules`,
+`wrong_blocks` and `dependence`.
 May import: helpers.trace and what that may. Tests: tests/helpers/check.
 """
 

@@ -50,6 +50,7 @@ class Answer:
         self.asked: tuple = ()
         self.parameters = signature(answer).parameters if isfunction(answer) else {}
         self.names = [*self.parameters]
+        self.ours: Callable | None = None  # what `equals` compares with
         self.given: list[tuple] = []  # (what is right, arguments) of single cases
         self.settings: list[Callable] = []  # each gives (what is right, draws by name) of its cases
         self.ahead: list[tuple] = []  # (arguments, value) of the next calls that are known, the last one first
@@ -84,7 +85,7 @@ class Answer:
                 if message := self._compare(expected, tuple(named.values()), {}, named, unseen=True):
                     return message
 
-        self.names = list(draws)
+        self.names, self.ours = list(draws), reference
         self.settings.append(settings)
         self._state(run, unseen=True)
 
@@ -249,7 +250,7 @@ class Answer:
         cases = cache(lambda: list(self._cases()) if callable(self.answer) else [])
         others = lambda: [(c.got, tuple(c.args.values())) for c in cases()]  # noqa: E731
         causes = self.mistakes.leading(got, expected, args, kwargs, unseen, others)
-        facts = lambda *factor: how_off(cases() or [Case({}, got, expected)], self.rtol, self._call, *factor)  # noqa: E731
+        facts = lambda *factor: how_off(cases() or [Case({}, got, expected)], self.rtol, self._call, self.ours, *factor)  # noqa: E731
         # Three that lead to one value tell less than what the values have in common.
         why = len(causes) > 2 and facts() or either(causes) or facts(self.mistakes.factor) or where
         return _sentence(why) + told

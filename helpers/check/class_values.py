@@ -5,12 +5,14 @@ than all comparisons together. A function is the same for two submissions if it 
 of them a learner's.
 """
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection
 from functools import cache
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
 
 import jax
 import numpy as np
+
+from .notebook_cells import read_by
 
 kept: dict | None = None
 """The class's values of an assignment; None where nothing is to be kept. The checker sets it, and the next one."""
@@ -71,7 +73,7 @@ def _identity(x, around: tuple):
         return x.dtype.str, x.shape, x.tobytes()
     if type(x) is CACHED:
         return _identity(x.__wrapped__, around)
-    if type(x) is not FunctionType or any(name in learners for name in _names(x.__code__)):
+    if type(x) is not FunctionType or any(name in learners for name in read_by(x.__code__)):
         raise Unknown
     if x in around:  # it calls itself
         return x.__code__
@@ -81,11 +83,3 @@ def _identity(x, around: tuple):
         raise Unknown from None
     parts = x.__defaults__, x.__kwdefaults__, read
     return x.__code__, *(_identity(part, (*around, x)) for part in parts)
-
-
-def _names(code: CodeType) -> Iterator[str]:
-    """The names that code reads, that of functions in it included."""
-    yield from code.co_names
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            yield from _names(constant)

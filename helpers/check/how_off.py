@@ -5,18 +5,18 @@ Nothing here knows an exercise. What is said holds in every case that was tried,
 
 import math
 import numbers
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import reduce
-from itertools import combinations, permutations
+from itertools import combinations, permutations, product
 from operator import getitem
 
 import numpy as np
 
 from . import compare
+from .dependence import LISTED
 
-LISTED = 4  # places that are named one by one
 SOME = 6  # cases in which an argument is exchanged
 FEW = 3  # cases on either side, before a threshold between them says something
 
@@ -35,15 +35,16 @@ def how_off(
     cases: Sequence[Case],
     rtol: float,
     ask: Callable | None = None,
+    ours: Callable | None = None,
     factor: Callable = lambda got, expected, within: None,
 ) -> str | None:
     """A sentence without its full stop on what all wrong cases have in common, of their first wrong entry; None if nothing is known.
 
-    ask     the answer, for other arguments in their order
+    ask     the answer, for other arguments in their order; `ours` gives what is right, for those by name
     factor  what is said of the number by which the first of them is off, should nothing more be known of it
 
     >>> area = [Case({"a": a, "b": b}, a * a, a * b) for a, b in ((3, 5), (3, 10), (3, 7), (4, 4))]
-    >>> how_off(area, 1e-6, ask=lambda a, b: a * a)
+    >>> how_off(area, 1e-6, ask=lambda a, b: a * a, ours=lambda a, b: a * b)
     'it is the same whatever b is'
     >>> how_off([Case({"n": n}, n // 2, n / 2) for n in (4, 6, 5, 12, 9)], 1e-6)
     'it is right except where n is odd: there it is rounded down'
@@ -53,11 +54,14 @@ def how_off(
     wrong, right = [c for c in cases if not c.right], [c for c in cases if c.right]
     if not wrong:
         return None
-    if ask and (ignored := _ignored(cases, rtol, lambda **args: reduce(getitem, path, ask(*args.values())))):
+    entry = lambda f: lambda **args: reduce(getitem, path, f(**args))  # noqa: E731
+    if ask and ours and (ignored := _ignored(cases, rtol, entry(lambda **args: ask(*args.values())), entry(ours))):
         return where + ignored
     first = wrong[0]
     if _all_reordered(wrong, rtol):
         return where + "these are the right ones, in another order"
+    if ours and (pair := _exchanged(cases, rtol, entry(ours))):
+        return f"{where}it is what is right with {pair} exchanged"
     how = (
         _relation(wrong, rtol)
         or factor(first.got, first.expected, bool(where))
@@ -121,30 +125,32 @@ def _reordered(case: Case, rtol: float) -> bool:
 # -- what it does not look at
 
 
-def _ignored(cases: Sequence[Case], rtol: float, ask: Callable) -> str | None:
-    """An argument that the answer gives the same for and we do not."""
+def _ignored(cases: Sequence[Case], rtol: float, ask: Callable, ours: Callable) -> str | None:
+    """An argument that may be exchanged for that of another case: the answer stays what it is, and what is right does not."""
     for name in cases[0].args:
-        pairs = [(a, b) for a, b in combinations(cases, 2) if _different_arguments(a, b) == [name]]
-        moves = [(a, b) for a, b in pairs if not compare.alike(a.expected, b.expected, rtol)]
-        still = moves and all(compare.alike(a.got, b.got, 1e-12) for a, b in pairs)
-        if still and not all(a.right and b.right for a, b in moves) and _never_moves(cases, name, ask):
-            return f"it is the same whatever {name} is"
+        tried, moves, differ = 0, 0, [*{repr(c.args.get(name)): c for c in cases}.values()]
+        for case, other in product(cases[:SOME], differ[:SOME]):
+            with suppress(Exception):  # the two need not go together
+                args = case.args | {name: other.args[name]}
+                if not compare.alike(ask(**args), case.got, 1e-12):
+                    break
+                tried, moves = tried + 1, moves + (not compare.alike(ours(**args), case.expected, rtol))
+        else:
+            if tried >= FEW and moves:
+                return f"it is the same whatever {name} is"
     return None
 
 
-def _never_moves(cases: Sequence[Case], name: str, ask: Callable) -> bool:
-    """Whether the answer gives the same if an argument is exchanged for those of other cases."""
-    tried = 0
-    for case, other in list(permutations(cases[:SOME], 2)):
-        with suppress(Exception):  # the two need not go together
-            if not compare.alike(ask(**case.args | {name: other.args[name]}), case.got, 1e-12):
-                return False
-            tried += 1
-    return tried >= FEW
-
-
-def _different_arguments(a: Case, b: Case) -> list[str]:
-    return [n for n in a.args if n in b.args and not compare.as_before(a.args[n], b.args[n])]
+def _exchanged(cases: Sequence[Case], rtol: float, ours: Callable) -> str | None:
+    """Two arguments for which, each in the other's place, all that came would be right; not whole ones, over which loops run."""
+    for n, m in combinations(cases[0].args, 2):
+        pairs = [(c.args.get(n), c.args.get(m)) for c in cases]
+        if not all(map(_number, sum(pairs, ()))) or all(isinstance(x, int) or isinstance(y, int) for x, y in pairs):
+            continue
+        with suppress(Exception), np.errstate(all="ignore"):  # the two need not make sense
+            if all(compare.alike(c.got, ours(**c.args | {n: y, m: x}), rtol) for c, (x, y) in zip(cases, pairs)):
+                return f"{n} and {m}"
+    return None
 
 
 # -- by what
@@ -323,65 +329,10 @@ def _form(case: Case, rtol: float) -> str | None:
         g, e = np.asarray(case.got, float), np.asarray(case.expected, float)
     except (TypeError, ValueError, OverflowError):
         return None
-    if g.shape != e.shape or g.ndim == 0:
+    size = 1e-12 + 1e-6 * np.abs(e[np.isfinite(e)]).max(initial=0)
+    near = lambda h, w, slack=1: np.isclose(h, w, slack * rtol, size, equal_nan=True)  # noqa: E731
+    if g.shape != e.shape or g.ndim == 0 or near(g, e).all():
         return None
-    off = ~_close(g, e, rtol)
-    what = off.any() and (_in_other_places(g, e, rtol) or _filled(g, e, off) or places(off))
-    return what and f"{off.sum()} of {off.size} numbers are off: {what}"
+    from .wrong_blocks import Blocks, described  # which needs JAX
 
-
-def _close(g: np.ndarray, e: np.ndarray, rtol: float) -> np.ndarray:
-    finite = np.abs(e[np.isfinite(e)])
-    return np.isclose(g, e, rtol=rtol, atol=1e-12 + 1e-6 * finite.max(initial=0), equal_nan=True)
-
-
-def _in_other_places(g: np.ndarray, e: np.ndarray, rtol: float) -> str | None:
-    """The right numbers, in another order; only where they differ from each other, for zeros are anywhere."""
-    if len(np.unique(e)) < e.size / 2 or e.size < 3:
-        return None
-    for i in range(g.ndim):
-        if _close(np.flip(g, i), e, rtol).all():
-            return f"they are in reverse order along dimension {i}"
-        for by in (1, -1):
-            if _close(np.roll(g, by, i), e, rtol).all():
-                return f"all stand one place off along dimension {i}"
-    same = _close(np.sort(g, None), np.sort(e, None), rtol).all()
-    return "they are the right ones, in another order" if same else None
-
-
-def _filled(g: np.ndarray, e: np.ndarray, off: np.ndarray) -> str | None:
-    """What stands where something else should be."""
-    if not np.isfinite(g).all() and np.isfinite(e).all():
-        return "some are NaN or infinite"
-    if not g[off].any():
-        return "they are 0, and should not be"
-    if not e[off].any():
-        return "they should be 0: is something to be masked, or left out?"
-    return None
-
-
-def places(off: np.ndarray) -> str:
-    """Where along one dimension those stand that are off, if they stand together or are few; else "".
-
-    >>> places(np.array([[False, False, False], [False, True, True]]))
-    'they stand at 1 of 2 along dimension 0'
-    """
-    for d, n in enumerate(off.shape):
-        some = np.flatnonzero(off.any(tuple(k for k in range(off.ndim) if k != d)))
-        few, run = len(some) <= LISTED, some[-1] - some[0] + 1 == len(some)
-        if len(some) < n and (few or run):
-            where = f"{some[0]} to {some[-1]}" if run and len(some) > 2 else listed(map(str, some))
-            return f"they stand at {where} of {n} along dimension {d}"
-    return ""
-
-
-def listed(texts: Iterable[str]) -> str:
-    """The first of these, and how many more there are."""
-    texts = list(texts)
-    return "; ".join(texts[:LISTED]) + (f" and {len(texts) - LISTED} more" if len(texts) > LISTED else "")
-
-
-def common_factor(got, wanted) -> float:
-    """The factor by which all numbers are off, if they are by one; 0 where there is nothing to compare."""
-    g, w = np.ravel(got), np.ravel(wanted)
-    return float(g @ w / (w @ w)) if np.any(w) and np.isfinite(g).all() else 0.0
+    return described(Blocks({}, [g], [e], ["all"], {}, near)).rstrip(".")

@@ -4,10 +4,7 @@ import numbers
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from . import compare
-from .how_off import common_factor
 
 CAUSES = "an add counted as well as a multiply-add, or 2 bytes for 1"
 FACTORS = (
@@ -66,6 +63,7 @@ class Mistakes:
     def __init__(self, rtol: float, twice: str):
         self.rtol, self.twice = rtol, twice
         self.named: list[Mistake] = []
+        self._same = lambda got, expected: compare.alike(got, expected, rtol)
 
     @property
     def functions(self) -> list[Callable]:
@@ -89,21 +87,16 @@ class Mistakes:
             leading.sort(key=lambda pair: (not self._agrees(pair[0], known), -_entries(pair[1])))
         return list(dict.fromkeys(mistake.message for mistake, _ in leading))
 
-    def _same(self, got, expected) -> bool:
-        return compare.alike(got, expected, self.rtol)
-
     def _agrees(self, mistake: Mistake, others: Sequence[tuple]) -> bool:
         """Whether a mistake leads to what the answer gives in other cases, as far as it says anything of them."""
         values = ((got, mistake.value(args, {}, unseen=not mistake.case)) for got, args in others)
         return all(value is None or self._same(got, value) for got, value in values)
 
     def factor(self, got, expected, within: bool = False) -> str | None:
-        """A factor that hints at a unit, or at what was counted twice, by which a number is off, or all numbers of an array.
+        """A factor that hints at a unit, or at what was counted twice, by which a number is off.
 
         within  it is one of several values: which quantity may have been counted twice, an exercise says then
         """
-        if getattr(expected, "ndim", 0):
-            return _common_factor(got, expected, self.rtol)
         if not isinstance(got, numbers.Real) or not isinstance(expected, numbers.Real) or isinstance(expected, bool):
             return None
         twice = self.twice if not within or self.twice != CAUSES else ""
@@ -141,20 +134,6 @@ def _entries(value) -> int:
     if isinstance(value, Mapping | tuple | list):
         return sum(map(_entries, value.values() if isinstance(value, Mapping) else value))
     return value is not ...
-
-
-def _common_factor(got, expected, rtol: float) -> str | None:
-    """What all numbers of an array are multiplied by, if it is one factor."""
-    try:
-        g, e = np.ravel(np.asarray(got, float)), np.ravel(np.asarray(expected, float))
-    except (TypeError, ValueError, OverflowError):
-        return None
-    if np.shape(got) != np.shape(expected) or np.count_nonzero(e) < 2 or not np.isfinite([g, e]).all():
-        return None
-    by = common_factor(g, e)
-    if not by or not compare.alike(g, by * e, rtol):
-        return None
-    return "the sign is wrong" if compare.alike(by, -1, rtol) else f"every number is {by:.4g} times what it should be"
 
 
 def _alike(args: tuple, case: tuple) -> bool:

@@ -82,11 +82,6 @@ def seed() -> str:
     return secret() or os.environ.get("COURSE_SEED", "0")
 
 
-def _shared() -> str:
-    """The part of the seed that a class has in common."""
-    return seed().partition("-")[0]
-
-
 def inputs(
     n: int,
     name: str,
@@ -114,7 +109,7 @@ def inputs(
 
 def _beside(draws: dict[str, Draw], names: dict[str, str], alike: Callable | None, once: Callable) -> dict:
     """A setting near the class's; the class's own, should none be found that is alike."""
-    shared = {k: f"{_shared()}/{names[k]}" for k in draws}
+    shared = {k: f"{seed().partition('-')[0]}/{names[k]}" for k in draws}  # of the seed what a class has in common
     own = ({k: d(Moved(shared[k], f"{seed()}/{names[k]}/{n}")) for k, d in draws.items()} for n in range(TRIES))
     if alike is None:
         return next(own)

@@ -32,6 +32,7 @@ from helpers.kernels import mesh as meshes
 from helpers.trace.jaxpr.equation_costs import short
 
 from .compare import closed, kind
+from .dependence import Asked, place
 from .edge_cases import lowest
 from .judged_program import once
 from .likely_mistakes import either
@@ -39,7 +40,7 @@ from .raised import called, limited
 from .random_inputs import inputs, seed
 from .sending_rules import SendingRules, kinds_of, statement
 from .traced_program import NOTATION, Reading, Setting, Shrinking, Unclear, own, reading, reading_like, told, unlike
-from .wrong_blocks import Blocks, described, is_narrow, is_whole, place, unread
+from .wrong_blocks import Blocks, described, is_narrow, is_whole
 
 LARGEST = 2**22  # numbers in the arrays that `equals` makes
 SHARES = (1 / 2, 1 / 4, 1 / 8, 1 / 16, 1 / 32)
@@ -286,17 +287,24 @@ class Program(SendingRules):
         narrow = [c.dtype for c in small.sent if bytes_each(c.dtype) < bytes_each(s.widest)]
         travels = f" Some of it travels as {narrow[0]}, and the arguments are {s.widest}." if narrow else ""
         silent = [a for a in s.mesh.axis_names if not any(a in c.axes for c in small.sent)]
-        facts = lambda: self._unread(program, put, got)  # noqa: E731
-        return described(replace(blocks, silent=silent, unread=facts)) + travels
+        return described(replace(blocks, silent=silent, asked=self._asked(wide, put, program))) + travels
 
-    def _unread(self, program: Callable, put: Sequence, got: jax.Array) -> str:
-        """What the result does not depend on, and should, where a statement has a function of whole arrays of any numbers."""
+    def _asked(self, wide: Sequence, put: Sequence, program: Callable) -> Asked | None:
+        """To ask for other results, where a statement has a function of whole arrays."""
         s, stated = self.setting, [r for r in self.todo if getattr(r, "func", None) is Program.equals.__wrapped__]
-        dense = [r.args[1] for r in stated if "prepared" not in r.keywords]
-        plain = all(isinstance(how, str) for how in (*s.ins, s.out)) and not s.stacked
-        if not (dense and plain and all(jnp.issubdtype(a.dtype, jnp.floating) for a in put)):
-            return ""
-        return unread(program, dense[0], list(zip(s.ins, put)), (s.out, got), s.mesh)
+        if not stated or s.stacked or not all(isinstance(how, NOTATION) for how in (*s.ins, s.out)):
+            return None
+        where = lambda x: [x.sharding.devices_indices_map(x.shape)[d] for d in s.mesh.devices.flat]  # noqa: E731
+        again = lambda arrays: (meshes.put(a.astype(x.dtype), s.mesh, how) for a, x, how in zip(arrays, put, s.ins))  # noqa: E731
+        return Asked(
+            run=lambda *arrays: np.asarray(program(*again(arrays))),
+            ours=lambda *arrays: np.asarray(stated[0].args[1](*arrays)),
+            arrays=wide,
+            cuts=[*map(sharded_array.parse, (*s.ins, s.out))],
+            index=[*map(where, (*put, program(*put)))],
+            sizes=dict(s.mesh.shape),
+            free="prepared" not in stated[0].keywords,
+        )
 
 
 def _random(rng, aval: jax.ShapeDtypeStruct, scale: float, share: float = SHARES[0]) -> np.ndarray:

@@ -3,9 +3,9 @@
 Nothing here knows an exercise, and nothing that is said is a number of a result: a factor, an axis, a place, an order.
 """
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import combinations
 from math import prod
 
@@ -16,14 +16,13 @@ import numpy as np
 from helpers.trace.jaxpr.collectives import groups_along
 from helpers.trace.jaxpr.equation_costs import short
 
-from .how_off import common_factor, listed, places
+from .dependence import NEARLY, Asked, common_factor, listed, place, places
 
 CLOSE = {"bf16": 0.01, "f16": 5e-3, "f32": 1e-4, "f64": 1e-9, "fp8": 0.1}
 """How far a number may be off, as a share of the largest one; whole numbers are exact."""
 TURNED = "the other way round the ring: whose block has come after so many hops?"
+FEW_DIGITS = 2**-8  # what bf16 leaves of a number
 WHOLE = 0.01  # how near to -1 a factor is -1, in whatever type
-PATIENCE = 3  # seconds to look for what a result does not depend on
-NEARLY = 0.1  # of the largest number: what is off by less comes of another function or of fewer bits, hardly of another place
 
 
 @dataclass(frozen=True)
@@ -35,7 +34,7 @@ class Blocks:
     starts  of arguments laid out like the result: what each device has of them, by name
     near    which numbers of an array are those of another one, as far as the type tells, or with so many times the slack
     silent  axes along which nothing was sent
-    unread  gives a sentence on what the result does not depend on, and should; "" if nothing is known
+    asked   to ask for other results; None where no function of whole arrays is known
     """
 
     sizes: dict[str, int]
@@ -45,19 +44,10 @@ class Blocks:
     starts: dict[str, Sequence[np.ndarray]]
     near: Callable[..., np.ndarray]
     silent: Sequence[str] = ()
-    unread: Callable[[], str] = str
+    asked: Asked | None = None
 
     @classmethod
-    def of(
-        cls,
-        got: jax.Array,
-        expected,
-        mesh: jax.sharding.Mesh,
-        stacked: bool,
-        dtype,
-        starts: dict,
-        within: float = np.inf,
-    ) -> "Blocks":
+    def of(cls, got: jax.Array, expected, mesh: jax.sharding.Mesh, stacked: bool, dtype, starts: dict, within=np.inf):
         """Those of a sharded result beside those of what is expected; copies that the result promises one by one.
 
         got      if it is `stacked`, a stack of partial sums, their sum is compared
@@ -95,22 +85,14 @@ class Blocks:
         return bool(np.all(self.near(held, factor * wanted, slack=3)))
 
     @property
+    def froms(self) -> list[tuple[str, Sequence[np.ndarray]]]:
+        """What something may have been added to: zeros, and the arguments of the result's shape."""
+        return [("", [np.zeros_like(h) for h in self.held]), *self.starts.items()]
+
+    @property
     def wide(self) -> list[str]:
         """Axes of more than one device."""
         return [a for a, n in self.sizes.items() if n > 1]
-
-    def place(self, device: int) -> str:
-        """Where a device stands."""
-        return place(device, self.sizes)
-
-
-def place(device: int, sizes: dict[str, int]) -> str:
-    """Where a device stands in a mesh.
-
-    >>> place(1, {"X": 4, "Y": 2})
-    'X = 0, Y = 1'
-    """
-    return ", ".join(f"{a} = {i}" for a, i in zip(sizes, np.unravel_index(device, list(sizes.values()))))
 
 
 def is_narrow(dtype) -> bool:
@@ -125,7 +107,8 @@ def is_whole(numbers: np.ndarray) -> bool:
 
 def described(blocks: Blocks) -> str:
     """A sentence on what is wrong: the first of these that all devices agree on."""
-    return next(sentence for way in WAYS if (sentence := way(blocks)))
+    with np.errstate(all="ignore"):  # what stands on stderr costs points
+        return next(sentence for way in WAYS if (sentence := way(blocks)))
 
 
 def _no_numbers(b: Blocks) -> str | None:
@@ -137,13 +120,27 @@ def _no_numbers(b: Blocks) -> str | None:
 
 
 def _too_often(b: Blocks) -> str | None:
-    """All numbers times a product of axis sizes, or divided by it."""
-    sizes = list(b.sizes.values())
-    for n in sorted({prod(c) for k in range(1, len(sizes) + 1) for c in combinations(sizes, k)} - {1}):
-        if all(b.close(h, n * w) for h, w in zip(b.held, b.wanted)):
-            return f"every number is {n} times too large: was something summed that was already whole?"
-        if all(b.close(n * h, w) for h, w in zip(b.held, b.wanted)):
-            return f"every number is {n} times too small: is something divided by the number of devices, a mean taken for a sum?"
+    """All numbers, or what is added to an argument, times a product of axis sizes, or divided by it, or times any one factor."""
+    counts = sorted({prod(c) for k in range(len(b.sizes)) for c in combinations(b.sizes.values(), k + 1)} - {1})
+    for name, start in b.froms:
+        what = f"what is added to {name}" if name else "every number"
+        held, wanted = ([x - y for x, y in zip(arrays, start)] for arrays in (b.held, b.wanted))
+        pairs, factor = list(zip(held, wanted)), common_factor(np.stack(held), np.stack(wanted))
+        for n in counts:
+            if all(b.close(h, n * w) for h, w in pairs):
+                return f"{what} is {n} times too large: was something summed that was already whole?"
+            if all(b.close(n * h, w) for h, w in pairs):
+                return f"{what} is {n} times too small: is something divided by the number of devices, a mean taken for a sum?"
+        several = np.count_nonzero(np.stack(wanted)) > 1 and f"{factor:.3g}" not in "01"
+        if several and all(b.scaled(h, factor, w) for h, w in pairs):
+            if abs(factor + 1) < WHOLE:
+                return f"the sign of {what} is wrong." if name else "the sign is wrong."
+            return f"{what} is {factor:.3g} times what it should be{b.sizes and f', on {_mesh(b)}' or ''}."
+        if name and all(map(b.close, held, b.wanted)):
+            return f"the result is right, with {name} added to it."
+        alone = name and common_factor(np.stack(b.held), np.stack(wanted))
+        if alone and all(b.scaled(h, alone, w) for h, w in zip(b.held, wanted)):
+            return f"the result is what should be added to {name}, times {alone:.3g}, and {name} is not in it."
     return None
 
 
@@ -152,7 +149,7 @@ def _missing_sum(b: Blocks) -> str | None:
     for k in range(1, len(b.wide) + 1):
         for axes in combinations(b.wide, k):
             over = " and ".join(axes)
-            for name, start in [("", [np.zeros_like(h) for h in b.held]), *b.starts.items()]:
+            for name, start in b.froms:
                 added = {i: sum(b.held[j] - start[j] for j in g) for g in groups_along(axes, b.sizes) for i in g}
                 if all(b.close(start[i] + added[i], b.wanted[i]) for i in added):
                     what = f"add to {name}" if name else "hold"
@@ -167,7 +164,8 @@ def _on_other_devices(b: Blocks) -> str | None:
     if None in numbers:
         return None
     if len(set(numbers)) == 1 < len(different):
-        return f"every device holds the block of the device at {b.place(different[numbers[0]])}: which one is its own depends on its place."
+        one = place(different[numbers[0]], b.sizes)
+        return f"every device holds the block of the device at {one}: which one is its own depends on its place."
     sentence, order = "the blocks are right and on the wrong devices", _order(numbers)
     if len(b.wide) == 1 and len(different) == len(b.held):
         return f"{sentence}{order}: device i is to hold block i."
@@ -185,11 +183,11 @@ def _copies_differ(b: Blocks) -> str | None:
     along = " and ".join(axes)
     if any(a in b.silent for a in axes):
         return f"nothing is sent along {along}, and each device has its own result: a sum or a gather over {along} is missing."
-    if right := [b.place(i) for i, (h, w) in enumerate(zip(b.held, b.wanted)) if b.close(h, w)]:
+    if right := [place(i, b.sizes) for i, (h, w) in enumerate(zip(b.held, b.wanted)) if b.close(h, w)]:
         return f"devices along {along} should hold copies of a block, and only those at {listed(right)} hold what is asked for."
     return (
         f"devices along {along} should hold copies of a block, and hold different numbers that are no partial sums of it: "
-        f"was something not gathered, or not summed, over {along} before it was used?"
+        f"was something not gathered, or not summed, over {along} before it was used?{b.asked.unread() if b.asked else ''}"
     )
 
 
@@ -207,26 +205,20 @@ def _own_orders(b: Blocks, orders: Sequence[list[int]]) -> str:
 
 
 def _factors(b: Blocks) -> str | None:
-    """One factor for all, one for each device, or one for each row; any single number is off by some factor."""
-    factor = common_factor(np.stack(b.held), np.stack(b.wanted))
-    if all(b.scaled(h, factor, w) for h, w in zip(b.held, b.wanted)):
-        times = f"every number is {factor:.3g} times what it should be, on {_mesh(b)}."
-        return "the sign is wrong." if abs(factor + 1) < WHOLE else times
+    """One factor for each device, or one for each row; any single number is off by some factor."""
     factors = [common_factor(h, w) for h, w in zip(b.held, b.wanted)]
-    if b.held[0].size > 1 and all(b.scaled(h, c, w) for h, w, c in zip(b.held, b.wanted, factors)):
-        each = listed(f"{c:.3g} where {b.place(i)}" for i, c in enumerate(factors))
+    if b.sizes and b.held[0].size > 1 and all(c and b.scaled(h, c, w) for h, w, c in zip(b.held, b.wanted, factors)):
+        each = listed(f"{c:.3g} where {place(i, b.sizes)}" for i, c in enumerate(factors))
         return f"each device's numbers are off by a factor of its own: {each}."
     for d in reversed([d for d, n in enumerate(b.held[0].shape) if n > 1]):  # one number is always off by a factor
-        rows = [_row_factors(h, w, d) for h, w in zip(b.held, b.wanted)]
-        if all(b.scaled(h, c, w) and (c > 0).all() for h, w, c in zip(b.held, b.wanted, rows)):
+        dots = [[(x * w).sum(d, keepdims=True) for x in (h, w)] for h, w in zip(b.held, b.wanted)]
+        rows = [np.divide(x, y, out=np.ones_like(x), where=y != 0) for x, y in dots]
+        if all(
+            b.scaled(h, c, w) and (c > 0).all() and (np.abs(c - 1) > WHOLE).sum() > 1
+            for h, w, c in zip(b.held, b.wanted, rows)
+        ):
             return f"what stands along dimension {d} is off by one factor, and by another one in each row: what is a row divided by?"
     return None
-
-
-def _row_factors(held, wanted, d: int) -> np.ndarray:
-    """The factors by which numbers along a dimension are off, if they are by one; 1 where nothing stands."""
-    dots = [(x * wanted).sum(d, keepdims=True) for x in (held, wanted)]
-    return np.divide(*dots, out=np.ones_like(dots[0]), where=dots[1] != 0)
 
 
 def _another_order(b: Blocks) -> str | None:
@@ -234,11 +226,22 @@ def _another_order(b: Blocks) -> str | None:
     orders = [_rearranged(b, i) for i in range(len(b.held))]
     if None not in orders:
         order = next(order for order in orders if order != sorted(order))
-        if any(_transposed(order, n) for n in b.sizes.values()):
+        n = len(order)  # by two axes of a subscript, the minor one first
+        if any(n % m == 0 and order == np.arange(n).reshape(m, -1).T.ravel().tolist() for m in b.sizes.values()):
             return "the right blocks are joined in another order: which axis of a subscript is the major one?"
         return f"the right blocks are joined in another order{_order(order)}."
+    if any(len(np.unique(w)) < max(3, w.size / 2) for w in b.wanted):  # zeros are anywhere
+        return None
+    for d in range(b.wanted[0].ndim):
+        for how, moved in (
+            ("in reverse order", np.flip),
+            ("one place off", partial(np.roll, shift=1)),
+            ("one place off", partial(np.roll, shift=-1)),
+        ):
+            if all(b.close(moved(h, axis=d), w) for h, w in zip(b.held, b.wanted)):
+                return f"the right numbers stand {how} along dimension {d}."
     if all(b.close(np.sort(h, None), np.sort(w, None)) for h, w in zip(b.held, b.wanted)):
-        return "each device has the right numbers, in another order."
+        return f"{'each device has ' if b.sizes else ''}the right numbers, in another order."
     if b.close(*(np.sort([x[b.parts.index(p)] for p in dict.fromkeys(b.parts)], None) for x in (b.held, b.wanted))):
         return "the right numbers are there, at other places and in part on other devices."
     return None
@@ -264,42 +267,34 @@ def _order(numbers: Sequence[int]) -> str:
         return ", in reverse order"
     if n > 2 and _counted_down(numbers):
         return ", counted the other way round"
-    if all((k - i) % n == numbers[0] for i, k in enumerate(numbers)):
-        return f", all of them {min(numbers[0], n - numbers[0])} places off"
-    return ""
-
-
-def _transposed(numbers: Sequence[int], minor: int) -> bool:
-    """Whether blocks stand by two axes of a subscript, the minor one of that size first."""
-    n = len(numbers)
-    return n % minor == 0 and list(numbers) == np.arange(n).reshape(minor, -1).T.ravel().tolist()
+    on = {(k - i) % n for i, k in enumerate(numbers)}
+    return f", all of them {min(*on, n - numbers[0])} places off" if len(on) == 1 else ""
 
 
 def _counted_down(numbers: Sequence[int]) -> bool:
-    return all((k + i) % len(numbers) == numbers[0] for i, k in enumerate(numbers))
+    return len({(k + i) % len(numbers) for i, k in enumerate(numbers)}) == 1
+
+
+def _few_digits(b: Blocks) -> str | None:
+    """Nearly right, everywhere."""
+    size = lambda w: np.abs(w) + 0.1 * np.abs(w).max(initial=0)  # noqa: E731
+    near = all((np.abs(h - w) / size(w)).max(initial=0) <= FEW_DIGITS for h, w in zip(b.held, b.wanted))
+    return "every number is right to two digits: is some of it in fewer bits, or rounded?" if near else None
 
 
 def _amount(b: Blocks) -> str | None:
     """All numbers are off by one amount."""
-    amount = (b.held[0] - b.wanted[0]).flat[0]
-    same = all(b.close(h - amount, w) for h, w in zip(b.held, b.wanted))
+    same = all(b.close(h - (b.held[0] - b.wanted[0]).flat[0], w) for h, w in zip(b.held, b.wanted))
     return "every number is off by the same amount." if same else None
-
-
-def _zeros(b: Blocks) -> str | None:
-    """All that is wrong are zeros, or all that is wrong belongs to zeros."""
-    off = [~b.near(h, w) for h, w in zip(b.held, b.wanted)]
-    only_zeros = lambda arrays: not any(a[o].any() for a, o in zip(arrays, off))  # noqa: E731
-    return _where(b) if only_zeros(b.held) or only_zeros(b.wanted) else None
 
 
 def _where(b: Blocks) -> str:
     """Which devices are right, and of those that are not which places are off, and whether zeros stand there."""
     right = [i for i, (h, w) in enumerate(zip(b.held, b.wanted)) if b.close(h, w)]
     wrong = [i for i in range(len(b.held)) if i not in right]
-    devices = f"on {_mesh(b)}, "
+    devices = f"the result is wrong: on {_mesh(b)}, " if b.sizes else ""
     if right:
-        devices += f"on the devices at {listed(map(b.place, wrong))}, and not on the others, "
+        devices += f"on the devices at {listed(place(i, b.sizes) for i in wrong)}, and not on the others, "
     off = np.stack([~b.near(b.held[i], b.wanted[i]) for i in wrong])
     held, wanted = (np.stack([x[i] for i in wrong])[off] for x in (b.held, b.wanted))
     factor = common_factor(held, wanted)
@@ -307,56 +302,16 @@ def _where(b: Blocks) -> str:
         how = "zeros stand where numbers belong"
     elif not wanted.any():
         how = "numbers stand where zeros belong"
-    elif b.scaled(held, factor, wanted):
+    elif held.size > 1 and b.scaled(held, factor, wanted):
         how = f"{off.sum():,} of {off.size:,} numbers " + (
             "have the wrong sign" if abs(factor + 1) < WHOLE else f"are {factor:.3g} times what they should be"
         )
     else:
         little = np.abs(held - wanted).max() < NEARLY * max(np.abs(w).max() for w in b.wanted)
         how = f"{off.sum():,} of {off.size:,} numbers are off{', each by little' if little else ''}"
-    where = places(off[0])
-    return f"the result is wrong: {devices}{how}{where and f'; on the first of these devices {where}'}.{b.unread()}"
-
-
-def unread(run: Callable, dense: Callable, arguments: Sequence[tuple], result: tuple, mesh: jax.sharding.Mesh) -> str:
-    """A part of the result that stays what it is whatever becomes of a part of an argument, and should not; "" if none is found.
-
-    run, dense  the program, and the function of whole arrays that it should be
-    arguments   (notation, sharded array) of each; `result` is that of what the program made of them
-    """
-    whole, until = [np.asarray(a) for _, a in arguments], time.monotonic() + PATIENCE
-    moved = lambda a, b: np.abs(a - b).max(initial=0) > NEARLY * np.abs(b).max(initial=0)  # noqa: E731
-    ours = lambda arrays: np.asarray(dense(*(a.astype(np.float32) for a in arrays)))  # noqa: E731
-    before, expected, pieces = np.asarray(result[1]), ours(whole), _parts(*result, mesh)
-    for k, (notation, array) in enumerate(arguments):
-        for part, index in _parts(notation, array, mesh):
-            if time.monotonic() > until:
-                return ""
-            other = [a.copy() for a in whole]
-            other[k][index] = 3 - other[k][index]
-            after = np.asarray(run(*(jax.device_put(a, x.sharding) for a, (_, x) in zip(other, arguments))))
-            right = ours(other)
-            for piece, at in pieces:
-                if (after[at] == before[at]).all() and moved(right[at], expected[at]):
-                    return f" There {piece} does not depend on {part}, and should."
-    return ""
-
-
-def _parts(notation: str, array: jax.Array, mesh: jax.sharding.Mesh) -> list[tuple[str, tuple]]:
-    """The array, what each device has of it, some indices of each dimension that is whole, and these on each device."""
-    name, _, dims = notation.rstrip("]").partition("[")
-    indices, sizes = array.sharding.devices_indices_map(array.shape), dict(mesh.shape)
-    mine = {str(indices[d]): (place(i, sizes), indices[d]) for i, d in reversed([*enumerate(mesh.devices.flat)])}
-    devices = [(f" of the device at {where}", index) for where, index in reversed(mine.values()) if len(mine) > 1]
-    cut = [
-        (f" at {letter.strip()} = {i}", d, i)
-        for d, (letter, n) in enumerate(zip(dims.split(","), array.shape))
-        if n > 1 and all(index[d] == slice(None) for index in indices.values())
-        for i in sorted({0, n // 2, n - 1})
-    ]
-    places = [("", (slice(None),) * array.ndim), *devices]
-    inside = [(where + at, (*index[:d], i, *index[d + 1 :])) for where, index in places for at, d, i in cut]
-    return [(name + where, index) for where, index in places + inside]
+    if where := places(off[0]):
+        how += f"; on the first of these devices {where}" if b.sizes else f": {where}"
+    return f"{devices}{how}.{b.asked.unread() if b.asked else ''}"
 
 
 def _mesh(b: Blocks) -> str:
@@ -364,6 +319,6 @@ def _mesh(b: Blocks) -> str:
 
 
 WAYS = (
-    _no_numbers, _too_often, _missing_sum, _on_other_devices, _copies_differ, _zeros, _factors, _another_order, _amount, _where,
+    _no_numbers, _too_often, _missing_sum, _on_other_devices, _copies_differ, _few_digits, _another_order, _factors, _amount, _where,
 )  # fmt: skip
 """How blocks may be off, the plainest first; the last one always has something to say."""

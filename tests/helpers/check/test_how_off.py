@@ -18,19 +18,17 @@ def seconds(chips, axes, mesh, V, W):
 
 
 DRAWS = dict(
-    chips=check.ints(2, 64),
-    axes=check.choice("X", "XY", "XYZ"),
-    mesh=check.choice(True, False),
-    V=check.floats(1e6, 1e9),
-    W=check.floats(1e9, 1e11),
-)
+    chips=check.ints(2, 64), axes=check.choice("X", "XY", "XYZ"), mesh=check.choice(True, False),
+    V=check.floats(1e6, 1e9), W=check.floats(1e9, 1e11),
+)  # fmt: skip
 PLANTED = {
     "it is the same whatever axes is": lambda n, axes, mesh, V, W: seconds(n, "X", mesh, V, W),
     "it is the same whatever mesh is": lambda n, axes, mesh, V, W: seconds(n, axes, True, V, W),
     "too large by exactly the factor chips": lambda n, *rest: seconds(n, *rest) * n,
     "too small by exactly the factor chips²": lambda n, *rest: seconds(n, *rest) / n**2,
-    "right except where mesh is True": lambda n, axes, mesh, V, W: (
-        seconds(n, axes, mesh, V, W) * (n / (n + 3) if mesh else 1)
+    "with V and W exchanged": lambda n, axes, mesh, V, W: seconds(n, axes, mesh, W, V),
+    "right except where mesh is True": lambda n, axes, mesh, *rest: (
+        seconds(n, axes, mesh, *rest) * (1 - mesh / (n + 3))
     ),
     "right except where axes is 'XYZ'": lambda n, axes, *rest: seconds(n, axes[:2], *rest),
     "right except where chips is 2": lambda chips, *rest: seconds(chips, *rest) * (1 + (chips == 2)),
@@ -90,7 +88,7 @@ def test_where_an_answer_is_wrong_is_found(rule, drawn):
     [
         (lambda e: e[::-1], "in reverse order along dimension 0"),
         (lambda e: np.roll(e, 1, 1), "one place off along dimension 1"),
-        (lambda e: np.where(np.arange(5) > 2, 0, e), "they are 0, and should not be"),
+        (lambda e: np.where(np.arange(5) > 2, 0, e), "zeros stand where numbers belong"),
         (lambda e: np.where(np.arange(4)[:, None] == 3, 2 * e, e), "they stand at 3 of 4 along dimension 0"),
         (lambda e: np.where(np.arange(5) >= 2, e + 1, e), "they stand at 2 to 4 of 5 along dimension 1"),
         (lambda e: np.random.default_rng(0).permutation(e.ravel()).reshape(e.shape), "in another order"),

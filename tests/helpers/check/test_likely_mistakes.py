@@ -76,7 +76,7 @@ def test_a_factor_of_one_entry_or_of_a_whole_array_is_told(capsys, expected, val
         ({"a": 60}, {"a": 480}, "in entry 'a', that is not it: too large"),  # a count, which has no unit
         ({"a": 3.0}, {"a": "6"}, "a number is asked for"),
         (np.array([1.0, 5.0]), np.array([2.0, 9.0]), "numbers are off"),
-        (np.array([1.0, 5.0]), np.array([np.inf, 10.0]), "numbers are off"),
+        (np.array([1.0, 5.0]), np.array([np.inf, 10.0]), "the result holds NaN or infinity"),
         (np.array([0.0, 5.0]), np.array([0.0, 10.0]), "numbers are off"),
     ],
 )
