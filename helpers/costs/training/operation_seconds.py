@@ -33,7 +33,7 @@ from .step_operations import SCORES, Attention, Send
 TILE = 128, 256  # of a product's result, which one core computes at a time
 STEP = 32  # a head's width is rounded up to a multiple of this in a fused kernel, of twice this in a product
 NARROW = 32  # of a head's width W, a fused kernel has W / (W + 32) of what it could: relative to W = 128, of which `attention` is
-EAGER = 2.0  # where each operation is a kernel, and norms and rotations are in float32: torchtitan's one row without torch.compile
+EAGER = 2.0  # all of them, in four bytes where 2 are counted, as norms and rotations are in float32; one row alone was looked at for it
 BACKWARD = 5 / 2  # products of a fused backward pass, which makes the scores again, over those forward
 STORED_KERNELS = 5  # of each pass, where weights are stored
 FUSED = 0.6  # arrays that go through HBM where a compiler or a fused kernel joins them, of those counted in `step_operations`
@@ -92,7 +92,8 @@ class Constants:
         """Share of peak of a large product; of a chip without measured steps that of its lender."""
         if not (chip.generation or chip.lender):
             raise ValueError(f"no share of peak of {chip.name} is measured, and its row of `chips` names no lender")
-        return minimum(getattr(self, chip.generation or CHIPS[chip.lender].generation), chip.attains)
+        share = getattr(self, chip.generation or CHIPS[chip.lender].generation)
+        return minimum(share, chip.attains) if chip.attains < 1 else share
 
 
 CONSTANTS = Constants()
