@@ -5,11 +5,11 @@ than all comparisons together. A function is the same for two submissions if it 
 of them a learner's.
 """
 
+import sys
 from collections.abc import Callable, Collection
 from functools import cache
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
 
-import jax
 import numpy as np
 
 from .notebook_cells import read_by
@@ -21,8 +21,8 @@ learners: Collection[str] = ()
 """Names that the check at hand reads and that a learner has given."""
 
 PLAIN = bool, int, float, complex, str, bytes, type(None), type(...), CodeType
-NAMED = type, ModuleType, BuiltinFunctionType, np.ufunc, jax.Device, jax.sharding.Mesh
-"""What a module made once, and nobody changes; what a check itself makes of these is another one each time, but for JAX's."""
+NAMED = type, ModuleType, BuiltinFunctionType, np.ufunc
+"""What a module made once, and nobody changes; what a check itself makes of these is another one each time."""
 
 
 CACHED = type(cache(abs))  # what `functools.cache` makes of a function
@@ -63,7 +63,8 @@ def _identity(x, around: tuple):
     """Of one of them; around: the functions in which it stands."""
     if type(x) in PLAIN:
         return type(x), x
-    if isinstance(x, NAMED):
+    jax = sys.modules.get("jax")  # to import it takes long, and who has not done so has nothing of it
+    if isinstance(x, NAMED) or jax and isinstance(x, (jax.Device, jax.sharding.Mesh)):
         return x
     if type(x) in (tuple, list):
         return type(x), *(_identity(part, around) for part in x)
