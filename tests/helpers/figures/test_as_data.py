@@ -45,9 +45,8 @@ def check(page, figure, chosen: dict) -> None:
     shares = {r.name: r.share for r in figure.results}
     for name, width, hidden in page.evaluate(BARS):
         of = values[shares[name]]
-        assert width == pytest.approx(100 * values[name] / of if of == of else 0, abs=0.01) and hidden == (
-            values[name] == 0
-        )
+        share = 100 * values[name] / of if of == of else 0
+        assert width == pytest.approx(share, abs=0.01) and hidden == (not values[name] > 0), name
     for row, label, hidden in page.evaluate(ROWS):
         known = [values[f"{row}_{q}"] == values[f"{row}_{q}"] for q, head in figure.table.columns.items() if head]
         assert hidden == (not any(known)) and "{" not in label
