@@ -15,7 +15,8 @@ from helpers.costs.sharding.sharded_array import Sharding
 LISTED = 4  # places that are named one by one
 NEARLY = 0.1  # of the largest number: what is off by less comes of another function or of fewer bits, hardly of another place
 LINEAR = 1e-3  # up to here a part of its size is rounding
-PATIENCE = 3  # seconds of this thread, to look: those that devices take and wait are not among them
+PARTS = 24  # of an argument that are looked at, the whole and devices first: 2 s of a processor in all, and the same for everybody
+PATIENCE = 10  # seconds of this thread, for slower programs: those that devices take and wait are not among them
 
 
 def place(device: int, sizes: dict[str, int]) -> str:
@@ -82,14 +83,14 @@ class Asked:
         apart = lambda x, y, size: np.abs(x - y).max(initial=0) / np.abs(size).max(initial=1e-30)  # noqa: E731
         both = lambda k, x: [f(*self.arrays[:k], x, *self.arrays[k + 1 :]) for f in (self.run, self.ours)]  # noqa: E731
         for k, array in (real := [(k, array) for k, array in enumerate(self.arrays) if array.dtype.kind == "f"]):
-            asked = zip(*(both(k, by * array) for by in (-1, 0, 1, 2)))
-            bent = [max(apart(m + o, 2 * z, o), apart(t + z, 2 * o, o)) for m, z, o, t in asked]
+            at = {by: both(k, by * array) for by in (-1, 0, 1, 2)}
+            bent = [max(apart(at[n - 1][i] + at[n + 1][i], 2 * at[n][i], at[1][i]) for n in (0, 1)) for i in (0, 1)]
             if min(bent) < LINEAR and max(bent) > NEARLY:
                 lacks = bent[0] < bent[1]
                 yield f" It is {'' if lacks else 'not '}linear in {self.cuts[k].name}, and should {'not ' if lacks else ''}be."
         before = both(0, self.arrays[0])
         pieces, noise, later = self._parts(-1, before[1]), np.random.default_rng(0), []
-        for k, array, part, index in [(i, x, *part) for i, x in real for part in self._parts(i, x)]:
+        for k, array, part, index in [(i, x, *part) for i, x in real for part in self._parts(i, x)[:PARTS]]:
             if time.thread_time() > until:
                 break
             here, some = (

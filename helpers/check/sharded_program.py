@@ -287,7 +287,8 @@ class Program(SendingRules):
         narrow = [c.dtype for c in small.sent if bytes_each(c.dtype) < bytes_each(s.widest)]
         travels = f" Some of it travels as {narrow[0]}, and the arguments are {s.widest}." if narrow else ""
         silent = [a for a in s.mesh.axis_names if not any(a in c.axes for c in small.sent)]
-        return described(replace(blocks, silent=silent, asked=self._asked(wide, put, program))) + travels
+        number, asked = any(isinstance(x, float) for x in self.static), self._asked(wide, put, program)
+        return described(replace(blocks, silent=silent, with_number=number, asked=asked)) + travels
 
     def _asked(self, wide: Sequence, put: Sequence, program: Callable) -> Asked | None:
         """To ask for other results, where a statement has a function of whole arrays."""

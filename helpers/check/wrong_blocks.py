@@ -34,6 +34,7 @@ class Blocks:
     starts  of arguments laid out like the result: what each device has of them, by name
     near    which numbers of an array are those of another one, as far as the type tells, or with so many times the slack
     silent  axes along which nothing was sent
+    with_number  whether the function is given a number beside arrays, such as a learning rate: it may be what is missing
     asked   to ask for other results; None where no function of whole arrays is known
     """
 
@@ -44,6 +45,7 @@ class Blocks:
     starts: dict[str, Sequence[np.ndarray]]
     near: Callable[..., np.ndarray]
     silent: Sequence[str] = ()
+    with_number: bool = False
     asked: Asked | None = None
 
     @classmethod
@@ -126,11 +128,13 @@ def _too_often(b: Blocks) -> str | None:
         what = f"what is added to {name}" if name else "every number"
         held, wanted = ([x - y for x, y in zip(arrays, start)] for arrays in (b.held, b.wanted))
         pairs, factor = list(zip(held, wanted)), common_factor(np.stack(held), np.stack(wanted))
+        unused = ", or is a number not used that the function is given" if b.with_number else ""
         for n in counts:
             if all(b.close(h, n * w) for h, w in pairs):
-                return f"{what} is {n} times too large: was something summed that was already whole?"
+                return f"{what} is {n} times too large: was something summed that was already whole{unused}?"
             if all(b.close(n * h, w) for h, w in pairs):
-                return f"{what} is {n} times too small: is something divided by the number of devices, a mean taken for a sum?"
+                mean = "is something divided by the number of devices, a mean taken for a sum"
+                return f"{what} is {n} times too small: {mean}{unused}?"
         several = np.count_nonzero(np.stack(wanted)) > 1 and f"{factor:.3g}" not in "01"
         if several and all(b.scaled(h, factor, w) for h, w in pairs):
             if abs(factor + 1) < WHOLE:

@@ -37,3 +37,15 @@ def test_what_a_result_does_not_depend_on_and_should_is_said(f, says):
     a.equals(lambda W, In: In @ W[0] @ W[1].T, n=1, M=2, B=4, D=8, F=12)
     earned, (said,) = a.evaluate()
     assert earned == 0 and says in said
+
+
+@pytest.mark.parametrize(
+    "n, says",
+    [(4, "4 times too large: was something summed that was already whole, or is a number"), (2, "4 times what")],
+)
+def test_a_factor_of_as_many_as_there_are_devices_may_be_that_of_a_number_not_used(n, says):
+    a = check.Program(
+        lambda W, lr: W - W**2 / 2, 1, {"X": n}, ["W[M_X]"], "W[M_X]", sizes=dict(M=8), dtype="f32", static=(0.125,)
+    )
+    a.equals(lambda W: W - 0.125 * W**2, n=1, M=8)
+    assert f"what is added to W is {says}" in a.evaluate()[1][0]
