@@ -19,7 +19,7 @@ from helpers.costs.rooflines.hardware import Chip, Slice
 from helpers.costs.rooflines.machines import Tier, tiers
 from helpers.costs.sharding.collective_prices import Group, adjacent, in_domains, on_torus
 from helpers.costs.sharding.sharded_array import Axis
-from helpers.costs.transformers.training_memory_bytes import SAID
+from helpers.costs.transformers.training_memory_bytes import POLICY_NAMES
 from helpers.numeric import maximum, minimum, plain, where
 
 from .pipeline_schedules import SCHEDULES
@@ -73,7 +73,7 @@ class Layout:
     microbatches  of a step, in sequence: how many, not how large
     v         stages of the pipeline on each device, if the schedule is "interleaved"
     schedule  of the pipeline, if pp > 1: `pipeline_schedules.SCHEDULES`
-    policy    what is kept for the backward pass: `training_memory_bytes.SAID`; T·S weights only if attention stores them
+    policy    what is kept for the backward pass: `training_memory_bytes.POLICY_NAMES`; T·S weights only if attention stores them
     sequence_parallel  between blocks tp shares the tokens; without it each of its chips has them all
     products  the type in which products with weights multiply: "bf16", "fp8", "mxfp8", "nvfp4", "int8"
     stored    bytes of what is stored, which is another matter: `BF16`, `MASTER`, or others
@@ -180,7 +180,7 @@ class Spelling:
 
 _WORDS = {
     "sequence_parallel": ("True", "False"), "overlaps_experts": ("True", "False"),
-    "schedule": SCHEDULES, "policy": SAID, "products": None,
+    "schedule": SCHEDULES, "policy": POLICY_NAMES, "products": None,
     "optimizer": OPTIMIZERS, "offload": OFFLOADS[1:],
 }  # fmt: skip
 GRAMMAR = {

@@ -15,7 +15,7 @@ from helpers.arguments import formula
 from helpers.costs.rooflines.hardware import Chip, Slice
 from helpers.costs.rooflines.machines import LARGEST, Machine, machines
 from helpers.costs.transformers.config import Config
-from helpers.costs.transformers.training_memory_bytes import POLICIES, SAID
+from helpers.costs.transformers.training_memory_bytes import POLICIES, POLICY_NAMES
 from helpers.numeric import maximum, significant, where
 
 from .layout import AXES, Layout
@@ -152,7 +152,7 @@ def rank(layout: Layout, policy, seconds, memory, is_exposed, hbm, edge) -> Rank
 class Ranking:
     """The meshes of a machine, each with the settings that suit it best: numbers are arrays, best first.
 
-    policies   places in SAID
+    policies   places in POLICY_NAMES
     seconds    of the estimate
     memory     bytes of the fullest device
     rank       of each
@@ -214,7 +214,7 @@ class Ranking:
     def layout(self, n: int) -> Layout:
         """The one in place n, in plain numbers."""
         numbers = {name: int(getattr(self.layouts, name)[n]) for name in SEARCHED}
-        return replace(self.layouts, **numbers, policy=SAID[int(self.policies[n])])
+        return replace(self.layouts, **numbers, policy=POLICY_NAMES[int(self.policies[n])])
 
     def rank_of(self, n: int) -> Rank:
         """The rank of the one in place n, in plain numbers."""
@@ -222,7 +222,7 @@ class Ranking:
 
     def beside(self, step: Step) -> Rank:
         """The rank that a step has among these, whether its layout is one of the set or not."""
-        late, policy = exposed(step), SAID.index(step.layout.policy)
+        late, policy = exposed(step), POLICY_NAMES.index(step.layout.policy)
         numbers = careful_seconds(step), step.memory.total, late, step.slice.chip.hbm_bytes, self.edges[late]
         return rank(step.layout, policy, *numbers)
 
@@ -305,7 +305,7 @@ def _contenders(grid: Layout, priced: _Priced, held, took, policies, low) -> lis
     may = fast | ((fastest == inf) & (held < inf) & (held <= NEAR * smallest))
     mesh, policy, zero, micro = np.nonzero(may)
     sizes, pieces = [getattr(grid, axis).ravel()[mesh] for axis in AXES], grid.v.ravel()[mesh]
-    kept = np.array([SAID.index(name) for name in policies])[policy]
+    kept = np.array([POLICY_NAMES.index(name) for name in policies])[policy]
     numbers = priced.seconds[may], priced.careful[may], priced.memory[may], priced.exposed[mesh]
     return [*sizes, grid.zero.ravel()[zero], grid.microbatches.ravel()[micro], pieces, kept, *numbers]
 

@@ -23,15 +23,15 @@ from .mixers import LayerKind
 from .parameters_and_flops import flops, parameters
 
 POLICIES = ("everything", "matmuls", "block", "nothing")
-SAID = (*POLICIES, "selective")
-UP = "q_up", "kv_up"
+POLICY_NAMES = (*POLICIES, "selective")  # all that a layout may name; a search tries those of chapter 3 alone
+UP = "q_up", "kv_up"  # products whose columns are of all heads, from a latent
 
 
 @formula
 def known(policy: str) -> None:
     """ValueError if nobody knows a policy of that name."""
-    if policy not in SAID:
-        raise ValueError(f"{policy!r} is no policy: there are {', '.join(SAID)}")
+    if policy not in POLICY_NAMES:
+        raise ValueError(f"{policy!r} is no policy: there are {', '.join(POLICY_NAMES)}")
 
 
 @formula
