@@ -21,37 +21,34 @@ def test_any_kind_of_number_passes(got, capsys):
     assert told(capsys, answer(lambda: got, 6))[0] == 2
 
 
-@pytest.mark.parametrize(
-    "got, expected, says",
-    [
-        (6.1, 6, "too large"),
-        (-5.9, -6, "too large"),
-        (float("nan"), 6, "not a number"),
-        (Decimal("sNaN"), 6, "not a number"),
-        (Fraction(10) ** 1200, 6, "too large"),
-        (-(10**400), 6, "too small"),
-        (math.inf, 6, "too large"),
-        (6, math.inf, "too small"),
-        (None, 6, "it returns nothing"),
-        ("6", 6, "a number is asked for, this is a string"),
-        (True, "compute", "a string is asked for, this is a truth value"),
-        (1, True, "a truth value is asked for, this is a number"),
-        ("memory", "compute", "that is not it"),
-        ((1, 2), (1, 2, 3), "3 values are asked for, these are 2"),
-        (1, (1, 2), "2 values are asked for, this is a number"),
-        ((1, 3), (1, 2), "value 2 of 2: that is not it: too large"),
-        ({"a": 1}, {"a": 1, "b": 2}, "the entry 'b' is missing"),
-        ({"a": 1, "b": 3}, {"a": 1, "b": 2}, "in entry 'b', that is not it"),
-        (3, {"a": 1}, "a dict with the entries a is asked for, this is a number"),
-        (np.zeros((2, 3)), np.zeros((3, 2)), "the shape is (2, 3)"),
-        (
-            np.array([1.0, 2.0, 4.0]),
-            np.array([1.0, 2.0, 3.0]),
-            "1 of 3 numbers are off: they stand at 2 of 3 along dimension 0",
-        ),
-        (np.ones(1), 1.0, "the shape is (1,)"),
-    ],
-)
+@pytest.mark.parametrize("got, expected, says", [
+    (6.1, 6, "too large"),
+    (-5.9, -6, "too large"),
+    (float("nan"), 6, "not a number"),
+    (Decimal("sNaN"), 6, "not a number"),
+    (Fraction(10) ** 1200, 6, "too large"),
+    (-(10**400), 6, "too small"),
+    (math.inf, 6, "too large"),
+    (6, math.inf, "too small"),
+    (None, 6, "it returns nothing"),
+    ("6", 6, "a number is asked for, this is a string"),
+    (True, "compute", "a string is asked for, this is a truth value"),
+    (1, True, "a truth value is asked for, this is a number"),
+    ("memory", "compute", "that is not it"),
+    ((1, 2), (1, 2, 3), "3 values are asked for, these are 2"),
+    (1, (1, 2), "2 values are asked for, this is a number"),
+    ((1, 3), (1, 2), "value 2 of 2: that is not it: too large"),
+    ({"a": 1}, {"a": 1, "b": 2}, "the entry 'b' is missing"),
+    ({"a": 1, "b": 3}, {"a": 1, "b": 2}, "in entry 'b', that is not it"),
+    (3, {"a": 1}, "a dict with the entries a is asked for, this is a number"),
+    (np.zeros((2, 3)), np.zeros((3, 2)), "the shape is (2, 3)"),
+    (
+        np.array([1.0, 2.0, 4.0]),
+        np.array([1.0, 2.0, 3.0]),
+        "1 of 3 numbers are off: they stand at 2 of 3 along dimension 0",
+    ),
+    (np.ones(1), 1.0, "the shape is (1,)"),
+])  # fmt: skip
 def test_wrong_values_are_described_without_giving_the_answer(got, expected, says, capsys):
     earned, out = told(capsys, answer(lambda: got, expected))
     assert earned == 0 and says in out
@@ -89,23 +86,20 @@ def test_an_exception_is_one_line(capsys):
     assert earned == 0 and "broken(1) raised KeyError" in out and "Traceback" not in out
 
 
-@pytest.mark.parametrize(
-    "factor, says",
-    [
-        (2, "exactly 2 times too much"),
-        (0.5, "exactly half"),
-        (8, "bits where bytes"),
-        (1 / 8, "bytes where bits"),
-        (1e3, "which prefix"),
-        (1e-3, "which unit of time"),
-        (1e6, "microseconds"),
-        (1e9, "1e9 times too much"),
-        (1e-9, "plain bytes and seconds"),
-        (2**30 / 1e9, "GiB for GB"),
-        (1e9 / 2**30, "GB for GiB"),
-        (-1, "the sign is wrong"),
-    ],
-)
+@pytest.mark.parametrize("factor, says", [
+    (2, "exactly 2 times too much"),
+    (0.5, "exactly half"),
+    (8, "bits where bytes"),
+    (1 / 8, "bytes where bits"),
+    (1e3, "which prefix"),
+    (1e-3, "which unit of time"),
+    (1e6, "microseconds"),
+    (1e9, "1e9 times too much"),
+    (1e-9, "plain bytes and seconds"),
+    (2**30 / 1e9, "GiB for GB"),
+    (1e9 / 2**30, "GB for GiB"),
+    (-1, "the sign is wrong"),
+])  # fmt: skip
 def test_generic_slips_are_named_though_the_expected_value_is_rounded(factor, says, capsys):
     assert says in told(capsys, answer(lambda: 123.456 * factor, 123.5))[1]
 
@@ -222,14 +216,11 @@ def test_short_arrays_are_shown_and_fractions_are_numbers(capsys):
     assert "(3,)" in told(capsys, answer(lambda x: x, 1, (3,)))[1]
 
 
-@pytest.mark.parametrize(
-    ("change", "given"),
-    [
-        (lambda x: x.pop("n"), {"n": 3}),
-        (lambda x: x.sort() or 3, [3, 1]),
-        (lambda x: x[1].__setitem__(0, 2) or 3, (1, np.zeros(2))),
-    ],
-)
+@pytest.mark.parametrize(("change", "given"), [
+    (lambda x: x.pop("n"), {"n": 3}),
+    (lambda x: x.sort() or 3, [3, 1]),
+    (lambda x: x[1].__setitem__(0, 2) or 3, (1, np.zeros(2))),
+])  # fmt: skip
 def test_an_answer_leaves_what_it_is_given(capsys, change, given):
     kept = copy.deepcopy(given)
     a = check.Answer(change, points=1)

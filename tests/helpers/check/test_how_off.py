@@ -83,17 +83,14 @@ def test_where_an_answer_is_wrong_is_found(rule, drawn):
     assert "except where" not in (how_off(once, 1e-9) or ""), "of one case nothing general is known"
 
 
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        (lambda e: e[::-1], "in reverse order along dimension 0"),
-        (lambda e: np.roll(e, 1, 1), "one place off along dimension 1"),
-        (lambda e: np.where(np.arange(5) > 2, 0, e), "zeros stand where numbers belong"),
-        (lambda e: np.where(np.arange(4)[:, None] == 3, 2 * e, e), "they stand at 3 of 4 along dimension 0"),
-        (lambda e: np.where(np.arange(5) >= 2, e + 1, e), "they stand at 2 to 4 of 5 along dimension 1"),
-        (lambda e: np.random.default_rng(0).permutation(e.ravel()).reshape(e.shape), "in another order"),
-    ],
-)
+@pytest.mark.parametrize(("change", "said"), [
+    (lambda e: e[::-1], "in reverse order along dimension 0"),
+    (lambda e: np.roll(e, 1, 1), "one place off along dimension 1"),
+    (lambda e: np.where(np.arange(5) > 2, 0, e), "zeros stand where numbers belong"),
+    (lambda e: np.where(np.arange(4)[:, None] == 3, 2 * e, e), "they stand at 3 of 4 along dimension 0"),
+    (lambda e: np.where(np.arange(5) >= 2, e + 1, e), "they stand at 2 to 4 of 5 along dimension 1"),
+    (lambda e: np.random.default_rng(0).permutation(e.ravel()).reshape(e.shape), "in another order"),
+])  # fmt: skip
 def test_an_array_is_described(change, said):
     expected = np.random.default_rng(1).normal(size=(4, 5))
     assert said in how_off([Case({}, change(expected), expected)], 1e-6)

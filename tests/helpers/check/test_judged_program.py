@@ -152,17 +152,14 @@ def apart(q, k):
     return jnp.exp(q), jax.jit(lambda k: k @ k.T)(k)
 
 
-@pytest.mark.parametrize(
-    ("f", "shapes"),
-    [
-        (plain, {(5, 7), (5,)}),
-        (scanned, {(7,), (5, 7)}),
-        (carried, {(2, 2)}),
-        (branched, {(7, 3)}),
-        (ended_by_queries, {(7, 3)}),
-        (apart, set()),
-    ],
-)
+@pytest.mark.parametrize(("f", "shapes"), [
+    (plain, {(5, 7), (5,)}),
+    (scanned, {(7,), (5, 7)}),
+    (carried, {(2, 2)}),
+    (branched, {(7, 3)}),
+    (ended_by_queries, {(7, 3)}),
+    (apart, set()),
+])  # fmt: skip
 def test_which_arrays_are_made_of_both(f, shapes):
     q, k = (np.float32(RNG.standard_normal((n, 3))) for n in SCORES)
     program = check.ran(f, [q, k], lambda *_: ...)

@@ -53,33 +53,27 @@ def test_twice_names_what_can_have_been_counted_twice(capsys, twice, words):
     assert "multiply-add" not in said_of(capsys, 6.0, lambda a: a.gives(3.0, 1), twice=twice)
 
 
-@pytest.mark.parametrize(
-    ("expected", "value", "words"),
-    [
-        ({"a": 3.0, "b": 4.0}, {"a": 3.0, "b": 8.0}, "in entry 'b', that is exactly 2 times too much."),
-        ([3.0, 4.0], (1.5, 5.0), "value 1 of 2: that is exactly half."),
-        ({"a": [1.0, 5.0]}, {"a": [1.0, 5e3]}, "in entry 'a', value 2 of 2: that is 1000 times too much"),
-        (np.array([1.0, 0.0, 5.0]), np.array([0.7, 0.0, 3.5]), "every number is 0.7 times what it should be."),
-        (np.array([[1.0, 5.0]]), np.array([[-1.0, -5.0]]), "the sign is wrong."),
-    ],
-)
+@pytest.mark.parametrize(("expected", "value", "words"), [
+    ({"a": 3.0, "b": 4.0}, {"a": 3.0, "b": 8.0}, "in entry 'b', that is exactly 2 times too much."),
+    ([3.0, 4.0], (1.5, 5.0), "value 1 of 2: that is exactly half."),
+    ({"a": [1.0, 5.0]}, {"a": [1.0, 5e3]}, "in entry 'a', value 2 of 2: that is 1000 times too much"),
+    (np.array([1.0, 0.0, 5.0]), np.array([0.7, 0.0, 3.5]), "every number is 0.7 times what it should be."),
+    (np.array([[1.0, 5.0]]), np.array([[-1.0, -5.0]]), "the sign is wrong."),
+])  # fmt: skip
 def test_a_factor_of_one_entry_or_of_a_whole_array_is_told(capsys, expected, value, words):
     said = said_of(capsys, value, lambda a: a.gives(expected, 1))
     assert words in said and "multiply-add" not in said
 
 
-@pytest.mark.parametrize(
-    ("expected", "value", "words"),
-    [
-        ({"a": 3.0, "b": 4.0}, {"a": 6.0}, "the entry 'b' is missing"),
-        ([3.0, 4.0], [6.0], "2 values are asked for"),
-        ({"a": 60}, {"a": 480}, "in entry 'a', that is not it: too large"),  # a count, which has no unit
-        ({"a": 3.0}, {"a": "6"}, "a number is asked for"),
-        (np.array([1.0, 5.0]), np.array([2.0, 9.0]), "numbers are off"),
-        (np.array([1.0, 5.0]), np.array([np.inf, 10.0]), "the result holds NaN or infinity"),
-        (np.array([0.0, 5.0]), np.array([0.0, 10.0]), "numbers are off"),
-    ],
-)
+@pytest.mark.parametrize(("expected", "value", "words"), [
+    ({"a": 3.0, "b": 4.0}, {"a": 6.0}, "the entry 'b' is missing"),
+    ([3.0, 4.0], [6.0], "2 values are asked for"),
+    ({"a": 60}, {"a": 480}, "in entry 'a', that is not it: too large"),  # a count, which has no unit
+    ({"a": 3.0}, {"a": "6"}, "a number is asked for"),
+    (np.array([1.0, 5.0]), np.array([2.0, 9.0]), "numbers are off"),
+    (np.array([1.0, 5.0]), np.array([np.inf, 10.0]), "the result holds NaN or infinity"),
+    (np.array([0.0, 5.0]), np.array([0.0, 10.0]), "numbers are off"),
+])  # fmt: skip
 def test_without_a_common_factor_the_place_is_told(capsys, expected, value, words):
     assert words in said_of(capsys, value, lambda a: a.gives(expected, 1))
 

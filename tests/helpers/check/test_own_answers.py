@@ -52,15 +52,12 @@ def test_what_did_not_pass_is_ours(later, capsys):
     assert capsys.readouterr().out == "Ours: once Exercise 1.1 has passed, this cell uses your `other`.\n"
 
 
-@pytest.mark.parametrize(
-    ("now", "said"),
-    [
-        ("def double(x):\n    return x + 2", "it gives other results than when it passed"),
-        ("def double(x) return 2", "SyntaxError"),
-        ("def twice(x):\n    return 2 * x", "NameError: its cell does not define double"),
-        ("def double(x):\n    raise KeyError('x')", "KeyError: 'x'"),
-    ],
-)
+@pytest.mark.parametrize(("now", "said"), [
+    ("def double(x):\n    return x + 2", "it gives other results than when it passed"),
+    ("def double(x) return 2", "SyntaxError"),
+    ("def twice(x):\n    return 2 * x", "NameError: its cell does not define double"),
+    ("def double(x):\n    raise KeyError('x')", "KeyError: 'x'"),
+])  # fmt: skip
 def test_what_was_edited_since_is_ours_and_said(later, now, said, capsys):
     saved(later / "ch01_rooflines", [(now, m) if m.get("grade_id") == "ch01-q10" else (s, m) for s, m in CELLS])
     assert check.own("1.10", "double", lambda f: f(3) == 6) is None

@@ -52,26 +52,23 @@ def forbidden(a):
     return all_gather(a, "X")
 
 
-@pytest.mark.parametrize(
-    "f, says",
-    [
-        (undone, "undone is not done yet."),
-        (lambda a: None, "<lambda> is not done yet."),
-        (lambda a: ..., "<lambda> is not done yet."),
-        (..., "your answer is not done yet."),
-        (lambda a: (gather(a), a), "<lambda> returns 2 arrays; one array is asked for."),
-        (
-            lambda a: a,
-            "<lambda> returns a block of shape (16, 16) on each device; B[I, J] has blocks of shape (64, 16).",
-        ),
-        (lambda a: lax.psum(a, "Z"), "<lambda> names the mesh axis Z, and the mesh has X, Y."),
-        (lambda a: a @ a[:3], "<lambda> raised TypeError: dot_general requires"),
-        (lambda a, b: a, "<lambda> raised TypeError"),
-        (branch, "branch looks at numbers that are not there yet"),
-        (peek, "peek looks at numbers that are not there yet"),
-        (forbidden, "helpers.kernels.sharding.collectives.all_gather is off limits inside an answer: write it out."),
-    ],
-)
+@pytest.mark.parametrize("f, says", [
+    (undone, "undone is not done yet."),
+    (lambda a: None, "<lambda> is not done yet."),
+    (lambda a: ..., "<lambda> is not done yet."),
+    (..., "your answer is not done yet."),
+    (lambda a: (gather(a), a), "<lambda> returns 2 arrays; one array is asked for."),
+    (
+        lambda a: a,
+        "<lambda> returns a block of shape (16, 16) on each device; B[I, J] has blocks of shape (64, 16).",
+    ),
+    (lambda a: lax.psum(a, "Z"), "<lambda> names the mesh axis Z, and the mesh has X, Y."),
+    (lambda a: a @ a[:3], "<lambda> raised TypeError: dot_general requires"),
+    (lambda a, b: a, "<lambda> raised TypeError"),
+    (branch, "branch looks at numbers that are not there yet"),
+    (peek, "peek looks at numbers that are not there yet"),
+    (forbidden, "helpers.kernels.sharding.collectives.all_gather is off limits inside an answer: write it out."),
+])  # fmt: skip
 def test_anything_a_learner_may_write_becomes_a_sentence(f, says):
     a = limited(f)
     a.sends(AllGather=1)

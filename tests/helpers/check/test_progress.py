@@ -126,17 +126,14 @@ def kernel(asked):
     return SimpleNamespace(kernel=SimpleNamespace(get_parent=lambda: asked))
 
 
-@pytest.mark.parametrize(
-    ("shell", "grading", "sits"),
-    [
-        (kernel({"content": {"allow_stdin": True}}), None, True),
-        (kernel({"content": {"allow_stdin": True}}), "validate", False),
-        (kernel({"content": {"allow_stdin": False}}), None, False),  # nbclient: a command
-        (kernel({}), None, False),
-        (SimpleNamespace(), None, False),  # IPython in a terminal
-        (None, None, False),
-    ],
-)
+@pytest.mark.parametrize(("shell", "grading", "sits"), [
+    (kernel({"content": {"allow_stdin": True}}), None, True),
+    (kernel({"content": {"allow_stdin": True}}), "validate", False),
+    (kernel({"content": {"allow_stdin": False}}), None, False),  # nbclient: a command
+    (kernel({}), None, False),
+    (SimpleNamespace(), None, False),  # IPython in a terminal
+    (None, None, False),
+])  # fmt: skip
 def test_only_where_somebody_sits(shell, grading, sits, monkeypatch):
     monkeypatch.setattr(progress, "notebook", lambda: shell)
     monkeypatch.delenv("NBGRADER_EXECUTION", raising=False)

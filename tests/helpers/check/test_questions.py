@@ -56,17 +56,14 @@ def test_answers_are_computed(chapter):
             assert re.search(r"^= \{\{", block, re.M), block
 
 
-@pytest.mark.parametrize(
-    "lines, unit, said",
-    [
-        (["? a: b.", "= c: d."], None, "needs a text"),
-        (["Why?", "= c: d."], None, "at least one"),
-        (["Why?", "= c: d.", "= e: f."], None, "one line"),
-        (["Why?", "= 100: d.", "? 103: f."], "tokens", "103 counts as the answer 100"),
-        (["Why?", "= 1.6: d.", "? 3: f."], "tokens", "rounded by more"),
-        (["Why?", "= many: d.", "? 3: f."], "tokens", "could not convert"),
-    ],
-)
+@pytest.mark.parametrize("lines, unit, said", [
+    (["? a: b.", "= c: d."], None, "needs a text"),
+    (["Why?", "= c: d."], None, "at least one"),
+    (["Why?", "= c: d.", "= e: f."], None, "one line"),
+    (["Why?", "= 100: d.", "? 103: f."], "tokens", "103 counts as the answer 100"),
+    (["Why?", "= 1.6: d.", "? 3: f."], "tokens", "rounded by more"),
+    (["Why?", "= many: d.", "? 3: f."], "tokens", "could not convert"),
+])  # fmt: skip
 def test_a_question_that_lacks_something_is_refused(lines, unit, said):
     with pytest.raises(ValueError, match=said):
         parse(lines, unit)

@@ -81,14 +81,11 @@ def test_right_programs_pass_however_written(block):
     assert full(block) == (4, "")
 
 
-@pytest.mark.parametrize(
-    "block, says",
-    [
-        (reduce_whole, "who needs all of Out? (Your program sends {'AllGather': 1, 'AllReduce': 1}.)"),
-        (gather_weights, "expected {'AllGather': 1, 'ReduceScatter': 1}, your program sends {'AllGather': 3}."),
-        (wrong_order, "the blocks are right and on the wrong devices: which axis of a subscript is the major one?"),
-    ],
-)
+@pytest.mark.parametrize("block, says", [
+    (reduce_whole, "who needs all of Out? (Your program sends {'AllGather': 1, 'AllReduce': 1}.)"),
+    (gather_weights, "expected {'AllGather': 1, 'ReduceScatter': 1}, your program sends {'AllGather': 3}."),
+    (wrong_order, "the blocks are right and on the wrong devices: which axis of a subscript is the major one?"),
+])  # fmt: skip
 def test_wrong_programs_are_told_why(block, says):
     assert full(block) == (0, says)
 
@@ -284,30 +281,27 @@ def own_part(a):
     return jnp.zeros((4, *a.shape), a.dtype).at[X()].set(a).reshape(-1, a.shape[1])
 
 
-@pytest.mark.parametrize(
-    ("f", "says"),
-    [
-        (lambda a: lax.psum(gather(a), "Y"), "every number is 2 times too large: was something summed"),
-        (lambda a: gather(a) / 8, "every number is 8 times too small: is something divided"),
-        (lambda a: -gather(a), "the sign is wrong"),
-        (lambda a: 1.5 * gather(a), "every number is 1.5 times what it should be, on a mesh of X = 4, Y = 2"),
-        (lambda a: gather(a) + 1, "every number is off by the same amount"),
-        (lambda a: 0 * gather(a), "all that comes out is zeros"),
-        (lambda a: gather(a) * jnp.nan, NOT_FINITE),
-        (own_part, "a sum over X is missing: what the devices along X hold adds up to what is asked for"),
-        (lambda a: own_part(a) / 2, "a sum over X and Y is missing"),
-        (lambda a: (X() + 3) * own_part(a), "devices along X should hold copies of a block, and hold different numbers"),
-        (lambda a: jnp.where(X() == 1, 1, 2) * gather(a), "and only those at X = 1, Y = 0; X = 1, Y = 1 hold what"),
-        (joined(lambda me, i: 2 * me - i), "its own stands at its place, and the others the other way round the ring"),
-        (joined(lambda me, i: me - i), "an order of its own: its own comes first, and not block 0"),
-        (joined(lambda me, i: 3 - i), "the right blocks are joined in another order, in reverse order"),
-        (joined(lambda me, i: i + 1), "the right blocks are joined in another order, all of them 1 places off"),
-        (lambda a: gather(a).T.reshape(4 * a.shape[0], -1), "each device has the right numbers, in another order"),
-        (lambda a: gather(a) * (1 + jnp.arange(4 * a.shape[0]))[:, None], "along dimension 1 is off by one factor, and by another"),
-        (lambda a: gather(a).at[2].set(0), "zeros stand where numbers belong; on the first of these devices they stand at 2 of 8"),
-        (lambda a: jax.nn.gelu(gather(a) + 3) - 3, "numbers are off, each by little"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("f", "says"), [
+    (lambda a: lax.psum(gather(a), "Y"), "every number is 2 times too large: was something summed"),
+    (lambda a: gather(a) / 8, "every number is 8 times too small: is something divided"),
+    (lambda a: -gather(a), "the sign is wrong"),
+    (lambda a: 1.5 * gather(a), "every number is 1.5 times what it should be, on a mesh of X = 4, Y = 2"),
+    (lambda a: gather(a) + 1, "every number is off by the same amount"),
+    (lambda a: 0 * gather(a), "all that comes out is zeros"),
+    (lambda a: gather(a) * jnp.nan, NOT_FINITE),
+    (own_part, "a sum over X is missing: what the devices along X hold adds up to what is asked for"),
+    (lambda a: own_part(a) / 2, "a sum over X and Y is missing"),
+    (lambda a: (X() + 3) * own_part(a), "devices along X should hold copies of a block, and hold different numbers"),
+    (lambda a: jnp.where(X() == 1, 1, 2) * gather(a), "and only those at X = 1, Y = 0; X = 1, Y = 1 hold what"),
+    (joined(lambda me, i: 2 * me - i), "its own stands at its place, and the others the other way round the ring"),
+    (joined(lambda me, i: me - i), "an order of its own: its own comes first, and not block 0"),
+    (joined(lambda me, i: 3 - i), "the right blocks are joined in another order, in reverse order"),
+    (joined(lambda me, i: i + 1), "the right blocks are joined in another order, all of them 1 places off"),
+    (lambda a: gather(a).T.reshape(4 * a.shape[0], -1), "each device has the right numbers, in another order"),
+    (lambda a: gather(a) * (1 + jnp.arange(4 * a.shape[0]))[:, None], "along dimension 1 is off by one factor, and by another"),
+    (lambda a: gather(a).at[2].set(0), "zeros stand where numbers belong; on the first of these devices they stand at 2 of 8"),
+    (lambda a: jax.nn.gelu(gather(a) + 3) - 3, "numbers are off, each by little"),
+])  # fmt: skip
 @pytest.mark.sample(quick=7)
 def test_wrong_numbers_are_described_without_giving_one(f, says):
     a = limited(f, dtype="f32")

@@ -196,17 +196,14 @@ def in_f16(A, B):
     return overlapped(A.astype(jnp.float16), B.astype(jnp.float16)).astype(A.dtype)
 
 
-@pytest.mark.parametrize(
-    "large, small, says",
-    [
-        (number, gathered, "for large ones it is Permute_X f32[1, 1] -> [1, 1], for small ones Permute_X f32[24, 30] -> [24, 30]."),
-        (in_f16, overlapped, "for large ones it is Permute_X f16[4096, 2000] -> "),
-        (overlapped, gathered, "what a device holds must shrink as the blocks do: for large ones "),
-        (idle, gathered, "what a device holds must shrink as the blocks do: for large ones "),
-        (overlapped, straight_product, "no permute goes farther than 1, for small ones 2;"),
-        (lambda A, B: overlapped(A[:24, :30], B[:120, :10])[:1, :1] + jnp.zeros((4096, 200)), overlapped, "f32[24, 30] -> [24, 30]"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("large, small, says", [
+    (number, gathered, "for large ones it is Permute_X f32[1, 1] -> [1, 1], for small ones Permute_X f32[24, 30] -> [24, 30]."),
+    (in_f16, overlapped, "for large ones it is Permute_X f16[4096, 2000] -> "),
+    (overlapped, gathered, "what a device holds must shrink as the blocks do: for large ones "),
+    (idle, gathered, "what a device holds must shrink as the blocks do: for large ones "),
+    (overlapped, straight_product, "no permute goes farther than 1, for small ones 2;"),
+    (lambda A, B: overlapped(A[:24, :30], B[:120, :10])[:1, :1] + jnp.zeros((4096, 200)), overlapped, "f32[24, 30] -> [24, 30]"),
+])  # fmt: skip
 @pytest.mark.sample(quick=3)
 def test_what_is_counted_is_what_is_run(large, small, says):
     """An answer that looks at its sizes is one program where it is counted and another one where it is run."""

@@ -17,20 +17,17 @@ def own_rows(W, In):
     return lax.psum_scatter(In @ mine[0] @ W[1].T, "X", scatter_dimension=1, tiled=True)
 
 
-@pytest.mark.parametrize(
-    ("f", "says"),
-    [
-        (lambda W, In: two_products(jnp.stack([W[0], W[0]]), In), "There S does not depend on W at M = 1, and should."),
-        (lambda W, In: two_products(W, In.at[2].set(In[0])), "There S does not depend on In at B = 2, and should."),
-        (lambda W, In: two_products(W, In.at[0].add(In[3])), "There S at B = 0 depends on In at B = 3, and should not."),
-        (own_rows, "There S of the device at X = 0 does not depend on W of the device at X = 0 at D = 4, and should."),
-        (lambda W, In: two_products(W, In) ** 2, "It is not linear in In, and should be."),
-        (lambda W, In: In + two_products(W, In), "the result is right, with In added to it."),
-        (lambda W, In: (3 * In + two_products(W, In)) / 4, "what is added to In is 4 times too small: is something divided"),
-        (lambda W, In: 3 * (two_products(W, In) - In), "what should be added to In, times 3, and In is not in it."),
-        (lambda W, In: two_products(W, In).astype("bfloat16").astype("float32"), "every number is right to two digits"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("f", "says"), [
+    (lambda W, In: two_products(jnp.stack([W[0], W[0]]), In), "There S does not depend on W at M = 1, and should."),
+    (lambda W, In: two_products(W, In.at[2].set(In[0])), "There S does not depend on In at B = 2, and should."),
+    (lambda W, In: two_products(W, In.at[0].add(In[3])), "There S at B = 0 depends on In at B = 3, and should not."),
+    (own_rows, "There S of the device at X = 0 does not depend on W of the device at X = 0 at D = 4, and should."),
+    (lambda W, In: two_products(W, In) ** 2, "It is not linear in In, and should be."),
+    (lambda W, In: In + two_products(W, In), "the result is right, with In added to it."),
+    (lambda W, In: (3 * In + two_products(W, In)) / 4, "what is added to In is 4 times too small: is something divided"),
+    (lambda W, In: 3 * (two_products(W, In) - In), "what should be added to In, times 3, and In is not in it."),
+    (lambda W, In: two_products(W, In).astype("bfloat16").astype("float32"), "every number is right to two digits"),
+])  # fmt: skip
 def test_what_a_result_does_not_depend_on_and_should_is_said(f, says):
     given = ["W[M, D, F_X]", "In[B, D_X]"], "S[B, D_X]"
     a = check.Program(f, 1, {"X": 4}, *given, sizes=dict(M=2, B=4, D=8, F=12), dtype="f32")

@@ -203,23 +203,31 @@ def rounded(text: str) -> str:
     return NUMBER.sub(lambda number: f"{float(number[0]):.3g}", text)
 
 
+def digits(numbers) -> str:
+    """To three digits, and as zero what is as little as rounding, which is another machine's as well."""
+    return str([f"{n:.3g}" for n in np.round(np.ravel(np.ma.filled(np.ma.asarray(numbers, float), -1)), 12) + 0.0])
+
+
+def looks(artist: Artist) -> Iterator[str]:
+    for name in LOOKS:
+        value = getattr(artist, f"get_{name}", lambda: "")()
+        yield to_hex(value, True) if isinstance(value, tuple) and len(value) == 4 else str(value)
+
+
 def seen(artist: Artist) -> Iterator[str]:
     """What can be seen of a shape: kind, colours, and where it lies."""
     yield type(artist).__name__
     if isinstance(artist, Text):
-        yield f"{artist.get_text()} {artist.get_position()} {artist.get_color()} {artist.get_rotation()} {artist.get_ha()}"
-    for name in ("xy1", "xy2", "_posA_posB"):  # of an arrow, whose path is in pixels
-        yield str(np.round(np.array(getattr(artist, name, None) or (), float), 3).tolist())
-    for name in LOOKS:
-        value = getattr(artist, f"get_{name}", lambda: "")()
-        yield to_hex(value, True) if isinstance(value, tuple) and len(value) == 4 else str(value)
+        yield f"{artist.get_text()} {digits(artist.get_position())} {artist.get_color()} {artist.get_rotation()} {artist.get_ha()}"
+    for name in ("xy", "xy1", "xy2", "_posA_posB"):  # of an arrow, whose path is in pixels
+        yield digits(getattr(artist, name, None) or () if name != "xy" or isinstance(artist, Text) else ())
+    yield from looks(artist)
     for name in () if isinstance(artist, FancyArrowPatch) else ("path", "data", "paths", "offsets"):
         value = getattr(artist, f"get_{name}", lambda: ())()
         for part in value if name == "paths" else [value]:
-            corners = getattr(part, "vertices", part)
-            yield str([f"{n:.3g}" for n in np.ravel(np.ma.filled(np.ma.asarray(corners, float), -1))])
+            yield digits(getattr(part, "vertices", part))
     if hasattr(artist, "get_patch_transform"):
-        yield str([f"{n:.3g}" for n in np.ravel(artist.get_patch_transform().get_matrix())])
+        yield digits(artist.get_patch_transform().get_matrix())
 
 
 def shapes(picture: plot.Picture) -> list[str]:
@@ -228,7 +236,7 @@ def shapes(picture: plot.Picture) -> list[str]:
         return [rounded(part) for part in picture.figure.split("<")]
     lines = [f"{picture.alt} {picture.figure.get_size_inches()}"]
     for ax in picture.figure.axes:
-        limits = [f"{n:.3g}" for n in (*ax.get_xlim(), *ax.get_ylim())]
+        limits = digits((*ax.get_xlim(), *ax.get_ylim()))
         ticks = [t.get_text() for t in (*ax.get_xticklabels(), *ax.get_yticklabels())]
         lines.append(
             f"{limits} {ticks} {ax.get_xscale()} {ax.get_yscale()} {ax.get_xlabel()} {ax.get_ylabel()} {ax.axison}"
@@ -239,7 +247,12 @@ def shapes(picture: plot.Picture) -> list[str]:
             " ".join(seen(a))
             for a in (*ax.patches, *ax.lines, *ax.collections, *ax.texts, *(legend.texts if legend else ()))
         ]
-    return lines + [" ".join(t.get_text() for t in legend.texts) for legend in picture.figure.legends]
+        lines += keys(legend) if legend else []
+    return lines + [part for legend in picture.figure.legends for part in keys(legend)]
+
+
+def keys(legend) -> list[str]:
+    return [" ".join((t.get_text(), *looks(key))) for t, key in zip(legend.texts, legend.legend_handles, strict=True)]
 
 
 def line(name: str, parts: list[str]) -> str:

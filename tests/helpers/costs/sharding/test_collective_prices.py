@@ -30,14 +30,9 @@ def test_a_ring_of_neighbours_costs_what_chapter_2_says(n):
     assert adjacent(v5e, 2).gather == all_gather(1.0, Axis(2)).bytes  # a pair has one link
 
 
-@walks(
-    [
-        ("A100", 8, 7 / 8 / 3e11),
-        ("A100", 32, 31 / 32 / 8 / 2.5e10),
-        ("v5e", 16, 15 / 16 / 9e10),
-        ("v5e", 256, 255 / 256 / 1.8e11),
-    ]
-)
+@walks([
+    ("A100", 8, 7 / 8 / 3e11), ("A100", 32, 31 / 32 / 8 / 2.5e10), ("v5e", 16, 15 / 16 / 9e10), ("v5e", 256, 255 / 256 / 1.8e11),
+])  # fmt: skip
 def test_large_arrays_go_at_the_rate_of_the_slower_tier(name, n, seconds):
     """All eight cards of a host carry one ring; two axes of a torus have four links."""
     rates = replace(IN_STEP, link=1.0, network=1.0, hop=0.0, network_hop=0.0).on(chip(name), hop=0.0)
@@ -52,11 +47,19 @@ def test_gpus_without_a_switch_use_only_the_links_to_each_other():
     assert ring[0].bytes == pytest.approx(pair.gather) and adjacent(chip("H100"), 2).links == 1
 
 
+@walks([2**10, 2**19, 2**20, 2**28])
+def test_pieces_are_as_many_as_suit_best_and_few_bytes_travel_with_flags(V):
+    """NCCL's LL has a flag of four bytes beside each four: twice the bytes, and no pieces."""
+    group, rates = adjacent(chip("H100"), 8), replace(PUBLISHED.on(chip("H100")), hop=0.0, network_hop=0.0, piece=1e-6)
+    hops, moves = group.hops, 7 / 8 * V / 4.5e11
+    pieces = min(hops * 1e-6 * p + moves / p for p in (1.01**n for n in range(-1500, 1500)))
+    seconds = moves + pieces if V >= 2**20 else min(moves + pieces, 2 * moves)
+    assert collective_seconds("AllGather", V, group, rates) == pytest.approx(seconds, rel=1e-4)
+
+
 def test_small_arrays_are_latency_and_launches():
-    h100, tiny = (
-        chip("H100"),
-        lambda n, table: collective_seconds("AllReduce", 1e-3, adjacent(chip("H100"), n), table.on(h100)),
-    )
+    h100 = chip("H100")
+    tiny = lambda n, table: collective_seconds("AllReduce", 1e-3, adjacent(h100, n), table.on(h100))  # noqa: E731
     assert tiny(8, PUBLISHED) == pytest.approx(2 * h100.hop) and tiny(16, PUBLISHED) == pytest.approx(6 * h100.hop)
     assert tiny(64, IN_STEP) == pytest.approx(2 * 63 * IN_STEP.hop)
     assert tiny(64, IN_STEP_TENSOR) == pytest.approx(2 * 4 * IN_STEP.hop)

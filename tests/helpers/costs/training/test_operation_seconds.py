@@ -8,7 +8,7 @@ import pytest
 from helpers.costs.racks.measured_collectives import REACHED
 from helpers.costs.rooflines.chips import CHIPS, chip
 from helpers.costs.sharding.collective_prices import CARD
-from helpers.costs.training.operation_seconds import CONSTANTS, OLD, USUAL, Constants, Pace, Software
+from helpers.costs.training.operation_seconds import CONSTANTS, OLD, TUNED, USUAL, Constants, Pace, Software
 from helpers.costs.training.step_operations import Attention
 from helpers.costs.transformers.layer_products import Product
 from tests.helpers.costs.tables import refused, walks
@@ -86,12 +86,12 @@ def test_rates_of_rings():
 
 def test_usual_software_is_slower():
     assert Pace(chip("H100"), USUAL).product(WAVE) == pytest.approx(CONSTANTS.usual * Pace(chip("H100")).product(WAVE))
-    assert (
-        Pace(chip("H100"), USUAL).links.network
-        < Pace(chip("H100")).links.network
-        == CARD * 5e10
-        == REACHED.network * 5e10
+    usual, tuned = (Pace(chip("H100"), software).links.network for software in (USUAL, TUNED))
+    assert usual < tuned == CARD * 5e10 == REACHED.network * 5e10
+    compiled, eager = (
+        Pace(chip("H100"), Software(compiled=c), k=replace(PERFECT, memory=1)).stream(1e9) for c in (True, False)
     )
+    assert eager == 1e9 * 4 / 3.35e12 > compiled  # four bytes of each number, whatever may be fused
 
 
 def test_more_power_is_a_faster_clock():
@@ -105,13 +105,10 @@ def test_a_chip_without_a_generation_borrows_one():
     assert borrow >= {"H100-PCIe", "H800", "H20", "MI300X", "MI355X", "Trn2"}
     for of in map(chip, borrow):
         assert CONSTANTS.share(of) == min(CONSTANTS.hopper, of.attains) and Pace(of).power == 1
+    assert Pace(chip("MI300X")).peak == pytest.approx(7.08e14)  # AMD, Measuring Max-Achievable FLOPs
     nobody = replace(chip("Trn2"), lender="")
-    refused(
-        (
-            lambda: CONSTANTS.share(nobody),
-            "no share of peak of Trn2 is measured, and its row of `chips` names no lender",
-        )
-    )
+    said = "no share of peak of Trn2 is measured, and its row of `chips` names no lender"
+    refused((lambda: CONSTANTS.share(nobody), said))
 
 
 def test_errors_say_what_would_be_right():

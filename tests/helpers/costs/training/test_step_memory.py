@@ -7,6 +7,7 @@ import pytest
 
 from helpers.costs.rooflines.chips import chip
 from helpers.costs.training.layout import Bytes, Layout
+from helpers.costs.training.operation_seconds import TUNED, USUAL
 from helpers.costs.training.training_step import peak_memory
 from helpers.costs.transformers.config import Config
 from helpers.costs.transformers.parameters_and_flops import parameters
@@ -38,6 +39,19 @@ def test_block_inputs_are_all_that_is_kept():
     assert m.activations == 2 * 4 * 2048 * GPT.D * GPT.L
     whole = peak_memory(GPT, H100, Layout(policy="block", tp=8, sequence_parallel=False), 4, 2048)
     assert whole.activations == m.activations  # each of tp's chips has all tokens
+
+
+def test_what_programs_keep_gathered_and_in_eight_bits():
+    tokens = 4 * 2048
+    tuned, usual = (peak_memory(GPT, H100, Layout(tp=8), 4, 2048, software).working for software in (TUNED, USUAL))
+    assert (
+        usual - tuned == 2 * tokens * GPT.D * 3 * 7 / 8
+    )  # all rows, where an eighth is counted: twice, and a gradient
+    wide, narrow = (
+        peak_memory(GPT, H100, Layout(policy="everything", products=t), 4, 2048).activations for t in ("bf16", "fp8")
+    )
+    # Both norms and what W_out reads lose a byte; attention keeps its output in two, and W_O reads one more.
+    assert wide - narrow == tokens * GPT.L * (2 * GPT.D + GPT.F - GPT.D)
 
 
 def test_a_pipeline_keeps_microbatches_under_way():

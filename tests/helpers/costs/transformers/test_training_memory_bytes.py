@@ -11,6 +11,7 @@ from helpers.costs.transformers.parameters_and_flops import flops, kv_cache, par
 from helpers.costs.transformers.public_models import MODELS, model
 from helpers.costs.transformers.training_memory_bytes import (
     POLICIES,
+    arrays,
     products,
     recomputed,
     saved,
@@ -106,6 +107,14 @@ def test_memory_by_role():
     assert m.activations == 2 * 4096 * c.D * c.L and m.logits == 4 * 4096 * c.V
     assert m.total == m.weights + m.gradients + m.optimizer + m.activations + m.logits
     assert training_memory(c, 1, 4096, "matmuls").total > m.total
+
+
+def test_selective_makes_norms_activations_and_up_projections_again():
+    """By DeepSeek-V3's config.json: D of 7168, latents of 1536 and 512, 128 heads of 128 + 64 and 128, nine experts of 2048."""
+    c = model("deepseek-v3")
+    every, some = (sum(arrays(c, c.kind(60), policy, 4096).values()) for policy in ("everything", "selective"))
+    assert every - some == 2 * 7168 + 128 * (192 + 256) + 9 * 2048
+    assert recomputed(c, 1, 1, "selective") == 61 * 2 * 128 * (1536 * 192 + 512 * 256)
 
 
 def test_unknown_policies():

@@ -43,15 +43,12 @@ def draw(figure, seed: int) -> dict:
     }
 
 
-@pytest.mark.parametrize(
-    "name, of, n, widths, B, S",
-    [
-        ("llama-3-70b", "v5p", 16, (1, 1), 24, 30000),
-        ("gemma-3-27b", "H100", 8, (2, 1), 5, 5000),  # windows
-        ("deepseek-v3", "v7", 16, (1, 2), 100, 8192),  # latent vectors, experts
-        ("gpt-oss-120b", "v6e", 64, (2, 2), 3000, 1024),
-    ],
-)
+@pytest.mark.parametrize("name, of, n, widths, B, S", [
+    ("llama-3-70b", "v5p", 16, (1, 1), 24, 30000),
+    ("gemma-3-27b", "H100", 8, (2, 1), 5, 5000),  # windows
+    ("deepseek-v3", "v7", 16, (1, 2), 100, 8192),  # latent vectors, experts
+    ("gpt-oss-120b", "v6e", 64, (2, 2), 3000, 1024),
+])  # fmt: skip
 def test_parts_of_a_step_are_what_costs_say(name, of, n, widths, B, S):
     s = places(chip(of), n)[-1]
     r = Replica(model(name), chip(of), n, *widths)

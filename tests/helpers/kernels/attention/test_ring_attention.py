@@ -92,17 +92,14 @@ def test_masked_blocks_are_not_multiplied():
     assert scores.tolist() == [[C * C * (r <= i) for r in range(n)] for i in range(n)]  # without tiles
 
 
-@pytest.mark.parametrize(
-    "heads, tokens, how, said",
-    [
-        ((4, 2), (0, 0), {}, "an empty sequence"),
-        ((4, 2), (8, 12), {}, "8 queries and 12 keys on a device: a causal ring needs as many of each"),
-        ((4, 2), (8, 8), dict(window=3, causal=False), "a window looks back"),
-        ((4, 2), (8, 8), dict(window=0), "window is a whole number, 1 or more, not 0"),
-        ((4, 2), (8, 8), dict(ways=3), "ways is 1 or 2, not 3"),
-        ((4, 2), (8, 8), dict(tile=0), "tile is a whole number, 1 or more, not 0"),
-    ],
-)
+@pytest.mark.parametrize("heads, tokens, how, said", [
+    ((4, 2), (0, 0), {}, "an empty sequence"),
+    ((4, 2), (8, 12), {}, "8 queries and 12 keys on a device: a causal ring needs as many of each"),
+    ((4, 2), (8, 8), dict(window=3, causal=False), "a window looks back"),
+    ((4, 2), (8, 8), dict(window=0), "window is a whole number, 1 or more, not 0"),
+    ((4, 2), (8, 8), dict(ways=3), "ways is 1 or 2, not 3"),
+    ((4, 2), (8, 8), dict(tile=0), "tile is a whole number, 1 or more, not 0"),
+])  # fmt: skip
 def test_what_does_not_fit_is_refused(heads, tokens, how, said):
     q, k = (np.zeros((1, t, n, 4)) for t, n in zip(tokens, heads))
     with pytest.raises(ValueError, match=said):

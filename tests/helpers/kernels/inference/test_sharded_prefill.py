@@ -14,17 +14,14 @@ from tests.helpers.kernels.transformers.families import toy
 C = toy(D=16, L=1, N=8, K=4, H=4, F=24)
 
 
-@pytest.mark.parametrize(
-    "keys, grid",
-    [
-        ("ring", (2, 2)),
-        ("ring", (4, 2)),
-        ("gathered", (2, 4)),
-        ("gathered", (4, 2)),
-        ("ring", (8, 1)),
-        ("ring", (1, 4)),
-    ],
-)
+@pytest.mark.parametrize("keys, grid", [
+    ("ring", (2, 2)),
+    ("ring", (4, 2)),
+    ("gathered", (2, 4)),
+    ("gathered", (4, 2)),
+    ("ring", (8, 1)),
+    ("ring", (1, 4)),
+])  # fmt: skip
 @pytest.mark.sample(quick=1)
 def test_prefill_equals_the_dense_layer(keys, grid):
     """Heads over Y, the sequence over X; and the cache that decoding begins with."""

@@ -10,17 +10,14 @@ from helpers.kernels.inference import sharded_mlp
 from tests.helpers.kernels.inference.arrays_and_meshes import normal
 
 
-@pytest.mark.parametrize(
-    "make, grid",
-    [
-        (sharded_mlp.two_dimensions, (2, 2, 2)),
-        (sharded_mlp.one_dimension, (2, 2, 2)),
-        *[
-            pytest.param(sharded_mlp.two_dimensions, g, marks=pytest.mark.slow)
-            for g in ((8, 1, 1), (1, 4, 2), (4, 2, 1))
-        ],
+@pytest.mark.parametrize("make, grid", [
+    (sharded_mlp.two_dimensions, (2, 2, 2)),
+    (sharded_mlp.one_dimension, (2, 2, 2)),
+    *[
+        pytest.param(sharded_mlp.two_dimensions, g, marks=pytest.mark.slow)
+        for g in ((8, 1, 1), (1, 4, 2), (4, 2, 1))
     ],
-)
+])  # fmt: skip
 def test_weights_cut_both_ways_equal_dense(make, grid):
     """The five steps, with a gelu between the products."""
     In, W_in, W_out = normal(4, 16), normal(16, 32), normal(32, 16)
