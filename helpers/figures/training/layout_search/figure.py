@@ -103,7 +103,7 @@ FEW = "{n} chips cannot share {sequences} sequences: {need} tokens a step would 
 NONE = "none"
 HINT = "Choose a dense model, chips and a batch; each move searches again. The planner has mixtures, too."
 RULES = (
-    "Tried: the chips as tp · cp · ep · fsdp · dp · pp, every ZeRO stage and number of microbatches, as far as sizes and sequences "
+    "Tried: the chips as tp · cp · fsdp · dp · pp, every ZeRO stage and number of microbatches, as far as sizes and sequences "
     "divide. Of those within a percent of the least estimate the one with the fewest axes is best. "
     "Tuned software with fused attention; bf16, Adam's moments and a master copy of the weights in float32, "
     "1F1B with v stages on each device. Bars are shares of the estimate, and of the device's memory."
