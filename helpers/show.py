@@ -103,7 +103,7 @@ def guessed(yours, right) -> str:
 
 
 def tick(claim: str, holds) -> str:
-    """What a program was tested for; where that does not hold, as in another machine's arithmetic, it is said.
+    """A claim with a tick if it holds; where it does not, as in arithmetic of fewer bits, with a cross.
 
     >>> tick("as on one device", True), tick("as on one device", False)
     ('✓ as on one device', '✗ not here: as on one device')

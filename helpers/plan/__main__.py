@@ -61,7 +61,10 @@ def training(tasks, both) -> None:
     )
     task.add_argument("--products", choices=PRODUCTS, default="bf16", help="type in which weights multiply")
     task.add_argument(
-        "--software", choices=KERNELS, default="tuned", help="set of kernels; 2021: before FlashAttention"
+        "--software",
+        choices=KERNELS,
+        default="tuned",
+        help="kernels as makers tune them, usual ones, PyTorch compiled (pytorch) or not (eager), before FlashAttention (2021)",
     )
     task.add_argument("--group", type=number, help="GPU domains under the same leaf switches: up to 32 hosts, 8 racks")
     task.add_argument("--oversubscription", type=amount, default=1.0, help="of the spine switches over groups; 1: none")
