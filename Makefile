@@ -53,7 +53,7 @@ test: $(READY) $(ADDED)
 
 # AREAS="grading site" runs the long tests of these only, FULL=1 every case; BASE=main~3 says what the change is.
 test-all: $(READY) $(ADDED)
-	python -m tests.run_all_tests
+	python -m tools.run_all_tests
 
 # FAULTS="contrast kill" plants those whose names have one of the words.
 faults: $(READY) $(ADDED)

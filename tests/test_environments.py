@@ -7,8 +7,8 @@ import subprocess
 import sys
 
 from tests import scratch
-from tests.run_all_tests import SUPPORTED
 from tests.scratch import ROOT
+from tools.run_all_tests import SUPPORTED
 
 BINDER = ROOT / ".binder"
 

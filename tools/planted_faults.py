@@ -16,9 +16,9 @@ import time
 from pathlib import Path
 
 from tests import areas
-from tests.run_all_tests import other_pythons
 from tests.scratch import ROOT, copy
 from tools.faults import FAULTS, Fault
+from tools.run_all_tests import other_pythons
 
 
 def interpreter(fault: Fault) -> str | None:

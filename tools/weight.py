@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from tests.book.check_site import pages
+from tools.check_site import pages
 
 PACKED = {".png", ".jpg", ".jpeg", ".woff", ".woff2", ".webp", ".gif"}
 

@@ -7,8 +7,8 @@ import nbformat
 import pytest
 
 from autograder.places import Tree
-from tests.book.check_site import Page
 from tests.book.conftest import ROOT
+from tools.check_site import Page
 
 KNOWN = json.loads((ROOT / "book/data/addresses.json").read_text(encoding="utf-8"))
 ITEM = re.compile(r"<li>(?:(?!</?li>).)*</li>", re.S)

@@ -6,8 +6,8 @@ import zipfile
 import pytest
 
 from autograder.places import Tree
-from tests.book.check_site import LEAKS
 from tests.book.conftest import ROOT, extension
+from tools.check_site import LEAKS
 
 archive = extension("notebooks_archive")
 

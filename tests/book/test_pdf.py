@@ -5,8 +5,8 @@ import sys
 
 import pytest
 
-from tests.book.check_site import LEAKS
 from tests.book.conftest import ROOT, page_names
+from tools.check_site import LEAKS
 
 spec = importlib.util.spec_from_file_location("book_pdf", ROOT / "book/pdf.py")
 pdf = importlib.util.module_from_spec(spec)

@@ -5,8 +5,8 @@ import re
 
 import yaml
 
-from tests.book.check_site import check
 from tests.book.conftest import ROOT, extension, page_names
+from tools.check_site import check
 
 
 def test_the_site_is_sound(site):

@@ -8,8 +8,8 @@ import pytest
 import yaml
 
 from tests.areas import AREAS
-from tests.run_all_tests import SUPPORTED
 from tests.scratch import ROOT
+from tools.run_all_tests import SUPPORTED
 
 FOLDER = ROOT / ".github/workflows"
 WORKFLOWS = {path.stem: path for path in sorted(FOLDER.glob("*.yml"))}

@@ -14,7 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from tests import run_all_tests, scratch
+from tests import scratch
+from tools import run_all_tests
 from tests.skip_conditions import needs
 
 ROOT = scratch.ROOT

@@ -1,4 +1,4 @@
-"""Judges a built site without a network: python -m tests.book.check_site _build/html
+"""Judges a built site without a network: python -m tools.check_site _build/html
 
 Dead links and anchors, doubled ids, anything loaded from another host, pictures without words, pages without a title or a
 description, directives or expressions that nobody translated, and text that belongs to solutions or hidden tests.
@@ -101,7 +101,7 @@ def check(root: Path) -> list[Fault]:
     return faults + _files(root)
 
 
-def _targets(path: Path, page: Page, found: dict[Path, Page]):
+def _targets(path: Path, page: Page, site: dict[Path, Page]):
     """Links that lead nowhere, and loads from elsewhere."""
     for kind, url in [("link", u) for u in page.links] + [("load", u) for u in page.loads]:
         parts = urlsplit(url)
@@ -116,7 +116,7 @@ def _targets(path: Path, page: Page, found: dict[Path, Page]):
             target /= "index.html"
         if not target.is_file():
             yield "missing target", url
-        elif kind == "link" and parts.fragment and target in found and unquote(parts.fragment) not in found[target].ids:
+        elif kind == "link" and parts.fragment and target in site and unquote(parts.fragment) not in site[target].ids:
             yield "missing anchor", url
 
 
@@ -140,7 +140,7 @@ def _files(root: Path) -> list[Fault]:
 
 def main(argv: list[str]) -> int:
     if len(argv) != 1 or not Path(argv[0]).is_dir():
-        print("usage: python -m tests.book.check_site _build/html (a folder that jupyter-book has built)")
+        print("usage: python -m tools.check_site _build/html (a folder that jupyter-book has built)")
         return 2
     root = Path(argv[0])
     faults = check(root)
