@@ -3,6 +3,7 @@
 import inspect
 
 import pytest
+from matplotlib.colors import to_hex
 
 from helpers import plot
 from helpers.costs.attention.flops_and_bytes import Attention
@@ -10,7 +11,6 @@ from helpers.plot.attention import masks_and_blocks, softmax_state
 from helpers.plot.inference.serving_timelines import BLOCKS, SPANS
 from helpers.plot.training.pipelines_and_layouts import TASKS
 from tests.helpers.plot.drawings import ALT, COMMAND, DRAWN, FILMS, LIST, drawing
-from tests.helpers.plot.drawn import greys
 
 
 @pytest.mark.parametrize("name", [*DRAWN, *FILMS])
@@ -24,6 +24,11 @@ def test_no_drawing_is_left_out():
     every = {name: getattr(plot, name) for name in plot.__all__ if inspect.isfunction(getattr(plot, name))}
     assert {name for name, f in every.items() if inspect.signature(f).return_annotation is plot.Picture} <= set(DRAWN)
     assert {x.partition(": ")[0] for x in LIST.read_text("utf-8").splitlines()} >= {n for n in DRAWN if ":" not in n}
+
+
+def greys(fills) -> list[float]:
+    """How light each colour is, of 255."""
+    return [sum(w * int(to_hex(f)[i : i + 2], 16) for w, i in ((0.3, 1), (0.59, 3), (0.11, 5))) for f in fills]
 
 
 @pytest.mark.parametrize("fills, apart", [
