@@ -81,7 +81,6 @@ CLAIMS = {
          (expert_sends(*LAYER, Folding(4, 2, 1)).exchange + expert_sends(*LAYER, Folding(4, 2, 1)).tensor) / 1e6), (201, 470, 470, 1879)),
     "P: gradients over edp 2, GB": (expert_sends(*LAYER, Folding(1, 4, 2)).gradients / 1e9, 1.21),
     "P: GB of a chip, V3": (held(V3, 16, 64, 2), (3.83, 6.42, 3.93, 14.2)),
-    "P: GB of a chip, V3 on four stages": (held(V3, 4, 64, 8), (15.3, 25.7, 3.93, 44.9)),
     "P: GB of a chip, K2": (held(K2, 16, 16, 8), (23.8, 4.4, 6.0, 34.2)),
     # the exchange
     "P: least F, bf16": (tuple(least_width(c, 8) for c in ONE), (1282, 1458, 1826)),
