@@ -1,8 +1,8 @@
 """Every number that the sources of chapter 5 state, computed again by `helpers`; values are typed here with where they stand.
 
 S7 is section 7 ("inference") of How To Scale Your Model (2025); En is the row of the course's table of methods.
-Where one is wrong, the corrected value stands here and book/data/errata.json says why. A product of two numbers that the
-source gives, as the quiz's cache of 8192 tokens of 100 kB, is part of the row that uses it.
+Where a source is wrong, book/data/errata.json computes the corrected value and says why; test_index holds it.
+A product of two numbers that the source gives, as the quiz's cache of 8192 tokens of 100 kB, is part of the row that uses it.
 """
 
 from dataclasses import replace
@@ -13,7 +13,7 @@ from helpers.costs.inference.prefill_and_decode_step import Replica, smallest_sl
 from helpers.costs.rooflines.chips import chip
 from helpers.costs.rooflines.hardware import Slice
 from helpers.costs.transformers.config import Config, MoE
-from helpers.costs.transformers.parameters_and_flops import kv_cache, parameters
+from helpers.costs.transformers.parameters_and_flops import parameters
 from helpers.costs.transformers.public_models import model
 from helpers.costs.transformers.shares_and_thresholds import attention_intensity, attention_threshold
 from tests.book.stated import near
@@ -21,12 +21,10 @@ from tests.helpers.costs.tables import walks
 
 V5E, V6E = chip("v5e"), chip("v6e")
 LLAMA_13B = model("llama-2-13b")
-P = parameters(LLAMA_13B)
 SEED = dict(D=4096, L=64, N=32, K=8, H=256, F=16384, V=32128, tied=True, norm="none")
 DENSE, SPARSE = Config(**SEED), Config(**SEED, moe=MoE(E=16, k=2, F=16384))
 R = Replica(DENSE, V5E, 16, weights="int8", cache="int8", math="int8")
 SOURCE = replace(V5E, hbm_bandwidth=8.2e11, hbm_bytes=16 * 2**30)  # the source's v5e: rounded up, and its 16 GB are GiB
-LAYER = parameters(Config(8192, 1, 1, 1, 1, 32768, 1, gated=False)).mlp
 BATCHES = (1, 8, 16, 32, 64, 240)
 QUIZ = dict(params=30e9, weights=30e9, C=16 * 1.97e14, W_hbm=16 * 8.1e11)
 
@@ -50,14 +48,6 @@ FIFTH = [
 
 CLAIMS = {
     # E1, E2: FFW as n squared, attention as n cubed
-    "S7: twice the tokens, matrices": (
-        latency_and_throughput.naive_work(2e6)[0] / latency_and_throughput.naive_work(1e6)[0],
-        4.0,
-    ),
-    "S7, corrected: twice the tokens, attention": (
-        latency_and_throughput.naive_work(2e6)[1] / latency_and_throughput.naive_work(1e6)[1],
-        8.0,
-    ),
     # E3: critical batches, the quiz
     "S7: B_crit of a v5e": (latency_and_throughput.saturating_batch(SOURCE), 240.0),
     "S7: int8 weights, bf16 arithmetic": (latency_and_throughput.saturating_batch(V5E, "int8"), 121.6),
@@ -65,40 +55,25 @@ CLAIMS = {
         latency_and_throughput.saturating_batch(V5E, "int8", "int8"),
         latency_and_throughput.saturating_batch(V5E),
     ),
-    "S7, corrected: B_crit of an H100": (latency_and_throughput.saturating_batch(chip("H100")), 295.0),
     "S7: prefill's attention": (attention_intensity(480, 480, 1), 240.0),
     "S7: tokens from which it is compute-bound": (attention_threshold(240, 1), 480.0),
-    "S7, corrected: quiz, 4 texts": (1e3 * latency_and_throughput.step_time(4, 100e3 * 8192, **QUIZ), 2.57),
     "S7: quiz, 256 texts": (1e3 * latency_and_throughput.step_time(256, 100e3 * 8192, **QUIZ), 21.05),
     # E4: LLaMA-2-13B
-    "S7: MLP": (P.mlp * 1.0, 8.5e9),
-    "S7: vocabulary": ((P.embedding + P.unembedding) * 1.0, 0.328e9),
-    "S7: attention": (P.attention * 1.0, 4.2e9),
-    "S7: in bf16": (2.0 * P.total, 26e9),
-    "S7: a cache of 8192": (kv_cache(LLAMA_13B, 8192) * 1.0, 6.7e9),
-    "S7, corrected: 8192 tokens of activations": (2 * 8192 * 5120 / 2**20, 80.0),
     "S7: eight chips": (Replica(LLAMA_13B, SOURCE, 8).W_hbm, 6.56e12),
     **{f"S7: MHA, column {i}": (got, stated) for i, (got, stated) in enumerate(zip(table(6.7e9), MHA))},
     **{f"S7: a fifth, column {i}": (got, stated) for i, (got, stated) in enumerate(zip(table(1.34e9), FIFTH))},
     # E16, E17: sharding
     "S7: F over 2200": (16384 / sharding_limits.prefill_limit(16384, V5E.rate(), V5E.link_bandwidth), 2189.0),
     "S7: ways of a prefill": (sharding_limits.prefill_limit(16384, V5E.rate(), V5E.link_bandwidth), 7.5),
-    "S7, corrected: beta of a v5e": (sharding_limits.ici_ratio(V5E), 9.0),
     "S7, corrected: beta of a v6e": (sharding_limits.ici_ratio(V6E), 8.9),
-    "S7, corrected: ways of a decode step": (sharding_limits.decode_limit(16384, 32, 9.0), 56.9),
     # appendix C
     "S7: eight ways wait for hops below 360 kB": (sharding_limits.latency_limit(1, 360e3, V5E.link_bandwidth), 8.0),
     "S7: 16 texts at D = 8192": (16 * 8192 * 1.0, 131e3),
     "S7: ways from which hops decide": (sharding_limits.latency_limit(16, 8192, V5E.link_bandwidth), 16 * 8192 / 45e3),
     # Questions 1 to 4
     "S7 Q1: parameters": (parameters(DENSE).total * 1.0, 18.4e9),
-    "S7 Q1, corrected: a token": (kv_cache(DENSE, 1, bytes_each=1), 262144),
-    "S7 Q2, corrected: a sequence": (R.kv(128e3), 33.6e9),
-    "S7 Q2, corrected: fit": (int(R.largest_batch(128e3)), 7),
-    "S7 Q2, corrected: of 131,072": (int(R.largest_batch(131072)), 6),
     "S7 Q2, corrected: K = 1": (floor(R.room / (R.kv(128e3) / 8)), 56),
     "S7 Q2, corrected: K = 1, of 131,072": (floor(R.room / (R.kv(131072) / 8)), 55),
-    "S7 Q3, corrected: weights": (1e3 * R.weight_bytes / R.W_hbm, 1.42),
     "S7 Q4: int8 on two lines": (
         sharding_limits.prefill_limit(16384, V5E.rate("int8"), V5E.link_bandwidth / 2, M=2, x=1),
         7.5,
@@ -106,21 +81,14 @@ CLAIMS = {
     "S7 Q4: a step": (1e3 * sharded_decode_step.decode(R, Slice(V5E, (4, 4)), 8, 2, 6, 131072).time.parts["hbm"], 17.3),
     # Questions 5 and 6: E30
     "S7 Q5: in all": (parameters(SPARSE).total * 1.0, 212e9),
-    "S7 Q5, corrected: active": (parameters(SPARSE).active * 1.0, 31.3e9),
     "S7 Q5: critical batch": (latency_and_throughput.saturating_batch(SOURCE, E=16, k=2), 1920.0),
     "S7 Q6: weights of a chip": (sharding_limits.expert_weights(SPARSE, 8, 16, "int8"), 1.65e9),
     "S7 Q6: their reading": (1e3 * sharding_limits.expert_weights(SPARSE, 8, 16, "int8") / V5E.hbm_bandwidth, 2.04),
     "S7 Q6: free": (V5E.hbm_bytes - sharding_limits.expert_weights(SPARSE, 8, 16, "int8"), 14.35e9),
     "S7 Q6: the smallest slice": (smallest_slice(V5E, parameters(SPARSE).total).chips, 16),
     # Question 7: E26
-    "S7 Q7, corrected: chips": (sharding_limits.two_d_crossover(8192, 4 * 8192), 72.0),
     "S7 Q7: 11.3": (sharding_limits.two_d_best(1, 8192, 4 * 8192, 64, W=0.5) / (8192 / 8), 11.3),
     # Appendix A: E31
-    "S7, corrected: the layer": (LAYER * 1.0, 537e6),
-    "S7, corrected: its floor": (
-        1e6 * latency_and_throughput.linear_time(1, LAYER, 2 * LAYER, 4 * V5E.rate(), 4 * V5E.hbm_bandwidth),
-        331.0,
-    ),
 }
 
 

@@ -16,18 +16,14 @@ from helpers.costs.experts.exchange import (
     copy_bytes,
     exchange_seconds,
     groups_met,
-    largest_gather,
     least_width,
-    others_reached,
 )
 from helpers.costs.experts.experts_met import (
-    compute_bound_rows,
     crossings,
     expert_seconds,
     met_unevenly,
     padding,
     popularity,
-    ragged_intensity,
 )
 from helpers.costs.experts.measured import attention_data_parallel_tokens, exchange_share, half_batches
 from helpers.costs.experts.two_meshes import (
@@ -47,7 +43,7 @@ from helpers.costs.transformers.public_models import model
 from tests.book.stated import near
 from tests.helpers.costs.tables import walks
 
-H100, H800, B200, GB200 = (chip(name) for name in ("H100", "H800", "B200", "GB200"))
+H100, H800, GB200 = (chip(name) for name in ("H100", "H800", "GB200"))
 V3, QWEN, K2 = model("deepseek-v3"), model("qwen-3-235b-a22b"), model("kimi-k2")
 FP8 = dict(dtype="fp8", dispatch=1)
 ONE = hosts("H100", 1), hosts("B200", 1), racks("GB200", 1)
@@ -87,12 +83,8 @@ CLAIMS = {
     "P: least F, fp8 there": (tuple(least_width(c, 8, dispatch=1) for c in (hosts("H100", 1), slices("v5p", (4, 4, 4)))), (962, 1275)),
     "P: least F, fp8": (tuple(least_width(c, 8, **FP8) for c in ONE), (1924, 2188, 2739)),
     "P: without the share at home": (3 / 6 * H100.rate("fp8") / H100.link_bandwidth, 2199),
-    "P: others for a gather on B200": (largest_gather(8, 1536, 2.25e15 / 9e11) - 1, 7.37),
-    "P: others met": (others_reached(8, 8, 128), 4.67),
-    "P: hosts met freely, by V3's rule": ((domains_reached(8, 8, E=256), LIMITED), (5.29, 3.96)),
     "P: over eight hosts, bf16": (
         tuple(least_width(hosts("H100", 8), 8, reached=n) for n in (None, domains_reached(8, 8, E=256), 3.95)), (11538, 7636, 5697)),
-    "P: times too narrow": (least_width(hosts("H100", 8), 8, reached=LIMITED, **FP8) / 2048, 4.2),
     "R: products and exchange of a layer, ms": (
         (6e3 * 4096 * 8 * 7168 * 2048 / H800.rate("fp8"),
          1e3 * exchange_seconds(4096, 7168, 8, 8, 8, 2e11, 5e10, dispatch=1 + 1 / 32, reached=LIMITED).cards), (1.46, 6.17)),
@@ -126,8 +118,6 @@ CLAIMS = {
     "P: two half batches, ms": (half_batches(6.6, 4.6, 10.8, 22.1), (44.1, 28.6)),
     "M: exposed at least": ((19.7 - 17.6) / 19.7, 0.107),
     # few rows
-    "P: compute-bound rows": (compute_bound_rows(7168, 2048, 1.979e15, 3.35e12), 357),
-    "P: intensity of 350 rows": (ragged_intensity(350, 7168, 2048), 582),
     "P: padding": (tuple(padding(float(n)) for n in (8, 64, 350)), (8.0, 1.47, 1.09)),
     "V: reading all weights, ms": (256e3 * 3 * 7168 * 2048 / 3.35e12, 3.37),
     "P: tokens from which attention is better data-parallel": (

@@ -15,8 +15,6 @@ CHAPTERS = [p.stem for p in Tree(ROOT).chapters]
 METHODS = json.loads((ROOT / "book/data/methods.json").read_text(encoding="utf-8"))["methods"]
 ERRATA = json.loads((ROOT / "book/data/errata.json").read_text(encoding="utf-8"))["errata"]
 
-of_chapters = pytest.mark.parametrize("chapter", CHAPTERS)
-
 
 def anchors(chapter: str) -> set[str]:
     """Anchors of the chapter's exercises."""
@@ -69,15 +67,10 @@ def test_errata_compute(item):
         assert prose.figure(f"{c['expression']} | {c['format']}", prose.names()) == c["gives"], c["what"]
 
 
-@of_chapters
+@pytest.mark.parametrize("chapter", CHAPTERS)
 def test_every_exercise_that_is_named_exists(chapter):
     """By the chapter's page, and by the index for a method of that chapter."""
     wanted = {f"ex-{e.replace('.', '-')}" for m in METHODS if m["chapter"] == chapter for e in m["exercises"]}
     wanted |= set(re.findall(r"<(ex-\d+-\d+)>", chapter_text(chapter)))
     there = set().union(*map(anchors, CHAPTERS))
     assert wanted and wanted <= there, sorted(wanted - there)
-
-
-@of_chapters
-def test_prose_of_the_chapter_renders(chapter):
-    assert "{{" not in re.sub(r"`[^`\n]+`", "", prose.render(chapter_text(chapter), f"{chapter}.md"))
