@@ -1,7 +1,6 @@
 """Code that takes its own process down, or wants more of the machine than there is. Its neighbours must not notice."""
 
 CRASH = {
-    "kill_parent": "import os, signal\nfor pid in (os.getppid(), 1):\n    try:\n        os.kill(pid, 9)\n    except OSError:\n        pass",
     "kill_everything": """
         import os
         for pid in (-1, 0, 1, *range(2, 300)):
@@ -76,13 +75,6 @@ RESOURCE = {
                 if os.fork() == 0:
                     while True: time.sleep(0.2)
             except OSError:
-                pass""",
-    "thread_bomb": """
-        import threading, time
-        for _ in range(100_000):
-            try:
-                threading.Thread(target=time.sleep, args=(100,), daemon=True).start()
-            except RuntimeError:
                 pass""",
     "alloc_30gb": "keep = []\nfor _ in range(600): keep.append(bytearray(b'x' * 50_000_000))",
     "alloc_by_children": """

@@ -18,12 +18,6 @@ def answer_deleted_and_written_below(nb):
         del nb["cells"][i]
 
 
-def answer_deleted_and_written_above(nb):
-    for name in TAKEN:
-        i = at(nb, name)
-        nb["cells"][i] = code(nb["cells"][i]["source"])
-
-
 def stub_left_answer_in_a_new_cell(nb):
     for name in TAKEN:
         i = at(nb, name)
@@ -38,24 +32,12 @@ def answers_in_one_cell_at_the_top(nb):
     nb["cells"] = [made, *(c for c in nb["cells"] if grade_id(c) not in TAKEN)]
 
 
-def answers_in_one_cell_at_the_end(nb):
-    made = code("\n\n".join(cell(nb, name)["source"] for name in TAKEN))
-    nb["cells"] = [*(c for c in nb["cells"] if grade_id(c) not in TAKEN), made]
-
-
 def split_answer(nb):
     """JupyterLab gives both halves the metadata of the whole."""
     i = at(nb, "ch01-q01")
     first, second = nb["cells"][i], copy.deepcopy(nb["cells"][i])
     first["source"] = "def divided(V, W):\n    return V / W"
     second["source"] = "def seconds(V, W):\n    return divided(V, W)"
-    nb["cells"].insert(i + 1, second)
-
-
-def split_after_the_answer(nb):
-    i = at(nb, "ch01-q01")
-    second = copy.deepcopy(nb["cells"][i])
-    second["source"] = "print(seconds(8, 2))"
     nb["cells"].insert(i + 1, second)
 
 
@@ -72,11 +54,6 @@ def merged_with_the_next_answer(nb):
 def answers_as_markdown(nb):
     for name in TAKEN:
         typed(cell(nb, name), "markdown")
-
-
-def answers_as_raw(nb):
-    for name in TAKEN:
-        typed(cell(nb, name), "raw")
 
 
 def text_answer_as_code(nb):
@@ -101,20 +78,10 @@ def first_try_kept_above(nb):
     nb["cells"].insert(i, copy.deepcopy(nb["cells"][i]) | {"source": "def seconds(V, W):\n    return V * W"})
 
 
-def first_try_in_an_own_cell_below(nb):
-    """The answer cell counts, whatever an own cell behind it says … of an earlier name."""
-    nb["cells"].insert(at(nb, "ch01-q01") + 2, code("def seconds_old(V, W):\n    return V * W"))
-
-
 def helpers_in_own_cells(nb):
     i = at(nb, "ch01-q01")
     nb["cells"][i]["source"] = "def seconds(V, W):\n    return ratio(V, W)"
     nb["cells"].insert(i, code("def ratio(a, b):\n    return a / b"))
-
-
-def helpers_far_above(nb):
-    cell(nb, "ch01-q02")["source"] = "def longer(a, b):\n    return top(a, b), top(a, b) / low(a, b)"
-    nb["cells"].insert(0, code("top, low = max, min"))
 
 
 def magics(nb):
@@ -176,12 +143,6 @@ def checks_run_many_times(nb):
     for c in graded(nb):
         c["source"] = c["source"] + "\n"
         nb["cells"].insert(nb["cells"].index(c), code("check.solution('1.1') if False else None"))
-
-
-def all_cells_emptied_but_answers(nb):
-    for c in nb["cells"]:
-        if grade_id(c) not in TAKEN and grade_id(c) != "ch01-q03":
-            c["source"] = ""
 
 
 def answers_only(nb):
@@ -250,11 +211,9 @@ def sources(texts: dict[str, str]):
 
 
 DAMAGED = {name: sources(texts) for name, texts in SOURCES.items()} | named(
-    answer_deleted_and_written_below, answer_deleted_and_written_above, stub_left_answer_in_a_new_cell,
-    answers_in_one_cell_at_the_top, answers_in_one_cell_at_the_end, split_answer, split_after_the_answer, merged_with_its_check,
-    merged_with_the_next_answer, answers_as_markdown, answers_as_raw, text_answer_as_code, answers_moved_to_the_end,
-    stub_duplicated_after, first_try_kept_above, first_try_in_an_own_cell_below, helpers_in_own_cells, helpers_far_above,
-    magics, own_cells_that_fail, own_cell_that_is_slow, warnings_on_stderr, awaits_at_the_top, names_of_the_shell,
-    pictures_and_pages, files_of_its_own, checks_run_many_times, all_cells_emptied_but_answers, answers_only, saved_by_colab,
-    saved_by_vscode,
+    answer_deleted_and_written_below, stub_left_answer_in_a_new_cell, answers_in_one_cell_at_the_top, split_answer,
+    merged_with_its_check, merged_with_the_next_answer, answers_as_markdown, text_answer_as_code, answers_moved_to_the_end,
+    stub_duplicated_after, first_try_kept_above, helpers_in_own_cells, magics, own_cells_that_fail, own_cell_that_is_slow,
+    warnings_on_stderr, awaits_at_the_top, names_of_the_shell, pictures_and_pages, files_of_its_own, checks_run_many_times,
+    answers_only, saved_by_colab, saved_by_vscode,
 )  # fmt: skip

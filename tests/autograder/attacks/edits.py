@@ -54,17 +54,6 @@ def tag_skip_execution(nb):
         c["metadata"]["tags"] = ["skip-execution"]
 
 
-def tag_raises_exception(nb):
-    for c in nb["cells"]:
-        c["metadata"]["tags"] = ["raises-exception", "remove_cell"]
-    nb["metadata"]["execution"] = {"allow_errors": True, "timeout": 0}
-
-
-def meta_grade_false(nb):
-    for c in graded(nb):
-        c["metadata"]["nbgrader"] |= {"grade": False, "locked": False}
-
-
 def meta_solution_true(nb):
     for c in graded(nb):
         c["metadata"]["nbgrader"] |= {"solution": True, "locked": False}
@@ -96,11 +85,6 @@ def stored_outputs(nb):
         c["metadata"]["nbgrader"] |= {"auto_score": 9, "manual_score": 9, "score": 9, "checksum": "0" * 32}
 
 
-def same_id_everywhere(nb):
-    for c in nb["cells"]:
-        c["id"] = "ch01-q01-check"
-
-
 def ids_of_the_next(nb):
     ids = [c["id"] for c in nb["cells"]]
     for c, other in zip(nb["cells"], ids[1:] + ids[:1]):
@@ -127,12 +111,6 @@ def schema_too_old(nb):
         if "nbgrader" in c["metadata"]:
             c["metadata"]["nbgrader"].pop("schema_version")
             c["metadata"]["nbgrader"]["checksum"] = "x"
-
-
-def metadata_lost(nb):
-    for c in nb["cells"]:
-        c["metadata"] = {}
-    nb["metadata"] = {}
 
 
 def metadata_and_ids_lost(nb):
@@ -257,10 +235,6 @@ def null_characters(nb):
     nb["cells"].append({"cell_type": "markdown", "metadata": {}, "source": "a\0b\x01\x1b[2J"})
 
 
-def text_direction(nb):
-    nb["cells"].append(code("x = 1  # \u202e\u2066 evil \u2069 \u2028 \ufeff"))
-
-
 # -- in one line
 
 
@@ -291,16 +265,12 @@ SHORT = {
     "reversed_cells": lambda nb: nb["cells"].reverse(),
     "nbformat_99": lambda nb: nb.update(nbformat=99, nbformat_minor=0),
     "nbformat_as_text": lambda nb: nb.update(nbformat="four", nbformat_minor=None),
-    "with_bom": lambda nb: b"\xef\xbb\xbf" + json.dumps(nb).encode(),
-    "utf_16": lambda nb: json.dumps(nb).encode("utf-16"),
     "zeros_behind_it": lambda nb: json.dumps(nb).encode() + bytes(4096),
 }
 
 EDITS = SHORT | named(
-    tag_skip_execution, tag_raises_exception, meta_grade_false, meta_solution_true, meta_points_odd, edited_tests, edited_setup,
-    stored_outputs, same_id_everywhere, ids_of_the_next, own_cells_that_collide, grade_ids_of_checks, schema_too_old,
-    metadata_lost, metadata_and_ids_lost, metadata_garbage, kernelspec_changed, nbformat_3, widgets_and_attachments,
-    outputs_of_10_mb, source_as_lines, source_of_odd_types, unknown_cell_types, xss_markdown,
+    tag_skip_execution, meta_solution_true, meta_points_odd, edited_tests, edited_setup, stored_outputs, ids_of_the_next,
+    own_cells_that_collide, grade_ids_of_checks, schema_too_old, metadata_and_ids_lost, metadata_garbage, kernelspec_changed,
+    nbformat_3, widgets_and_attachments, outputs_of_10_mb, source_as_lines, source_of_odd_types, unknown_cell_types, xss_markdown,
     script_in_names, html_magic, unknown_keys, duplicated_keys, carriage_returns, lone_surrogates, null_characters,
-    text_direction,
 )  # fmt: skip

@@ -28,17 +28,6 @@ VALUES = {
             __hash__ = None""",
         every=f"{ALL}Yes(1)",
     ),
-    "array_override": dict(
-        before="""
-        import numpy as np
-        class Sly(np.ndarray):
-            __array_ufunc__ = lambda *a, **k: np.True_
-            __array_function__ = lambda *a, **k: np.True_
-            __eq__ = __le__ = lambda *a: np.ones(3, bool)
-            shape = property(lambda s: (3,))
-            tolist = item = lambda s, *a: 1""",
-        every=f"{ALL}lambda *a: np.zeros(3).view(Sly)",
-    ),
     "lying_objects": dict(
         before="""
         class Any:
@@ -52,15 +41,6 @@ VALUES = {
             __class__ = property(lambda s: float)""",
         every=f"{ALL}Any()",
     ),
-    "shadow_np": """
-        import sys, types
-        class Fake(types.ModuleType):
-            def __getattr__(self, name):
-                return lambda *a, **k: True
-        np = sys.modules["numpy"] = Fake("numpy")
-        check = sys.modules["helpers.check"] = sys.modules["helpers"].check = Fake("check")
-        check.report = lambda *a, **k: 9
-        check.exercise = lambda *a: 9""",
     "hardcode_public_examples": dict(
         every="""
         def seconds(V, W): return 4
@@ -149,15 +129,6 @@ PATCHES = {
         import ctypes, sys
         ctypes.c_uint32.from_address(id(0) + 24).value = 2
         ctypes.c_ssize_t.from_address(id(0) + 16).value = 1 if sys.version_info < (3, 12) else 8""",
-    "thread_changes_answers": """
-        import threading, time
-        right = {"seconds": lambda V, W: 4, "longer": lambda a, b: (0, 4)}
-        scope = globals()
-        def later():
-            while True:
-                scope.update((k, v) for k, v in right.items() if k in scope)
-                time.sleep(0.0005)
-        threading.Thread(target=later, daemon=True).start()""",
     "thread_patches_helper_late": """
         import threading, time, sys
         def later():

@@ -262,18 +262,6 @@ ESCAPE = {
         for base in databases():
             base.execute("create trigger win after update on grade begin update grade set auto_score = 9; end")
             base.commit()""",
-    "orphan_writes_gradebook_later": f"""{DATABASE}
-        import os, time
-        if os.fork() == 0:
-            os.setsid()
-            if os.fork() == 0:
-                for _ in range(400):
-                    time.sleep(0.1)
-                    for base in databases():
-                        open(PROOF + "/orphan", "w")
-                        base.execute("update grade set manual_score = 9")
-                        base.commit()
-            os._exit(0)""",
     "orphan_that_ignores_signals": """
         import os, signal, time
         for _ in range(3):

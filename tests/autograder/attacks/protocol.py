@@ -125,11 +125,6 @@ WIRES = {
             def __getattr__(self, n): return self
         seconds = longer = table = speed = Any()"""
     ),
-    "ten_thousand_objects": dict(
-        every="""
-        def table(n): return [lambda: 0 for _ in range(9_000)]
-        def longer(a, b): return table(1)"""
-    ),
     "callable_that_changes": dict(
         every="""
         class Turn:
@@ -202,26 +197,6 @@ PROGRAMS = {
         replace("export", lambda *a, **k: {"program": b"MLIR", "tree": 0})""",
     "program_of_9_mb": "replace('program', lambda *a, **k: {'program': bytes(9_000_000)})",
     "program_is_no_bytes": "replace('program', lambda *a, **k: {'program': [1, 2]}); replace('export', lambda *a, **k: {'tree': []})",
-    "program_flipped_bits": """
-        real = dict(vars([type(o) for o in gc.get_objects() if type(o).__name__ == "Session"][0])) if any(
-            type(o).__name__ == "Session" for o in gc.get_objects()) else {}
-        def flip(kind):
-            def made(self, *a, **k):
-                reply = real[kind](self, *a, **k)
-                data = bytearray(reply["program"])
-                for i in range(40, len(data), 97):
-                    data[i] ^= 0x55
-                return reply | {"program": bytes(data)}
-            return made
-        if real:
-            replace("program", flip("program")); replace("export", flip("export"))""",
-    "program_for_another_mesh": """
-        def other(self, *a, **k):
-            mesh = jax.make_mesh((2,), ("X",), axis_types=(jax.sharding.AxisType.Auto,), devices=jax.devices()[:2])
-            P = jax.sharding.PartitionSpec
-            f = jax.jit(jax.shard_map(lambda a, b: jax.lax.psum(a @ b, "X"), mesh=mesh, in_specs=(P(None, "X"), P("X")), out_specs=P()))
-            return {"program": bytes(jax.export.export(f)(f32(64, 128), f32(128, 32)).serialize())}
-        replace("program", other)""",
     "program_of_other_shapes": "replace('program', lambda *a, **k: {'program': blob(lambda a, b: a @ b, f32(3, 3), f32(3, 3))}); "
     "replace('export', lambda *a, **k: {'program': blob(lambda a: a, f32(7)), 'tree': 0})",
     "program_tree_lies": """
@@ -254,11 +229,6 @@ PROGRAMS = {
         every="""
         def product(a, b): return a @ b + jnp.asarray(np.random.rand(1500, 1500)).sum().astype(a.dtype)
         def chain(a, b, c): return a @ (b @ c) + jnp.asarray(np.random.rand(1500, 1500)).sum()"""
-    ),
-    "program_giant_broadcast": dict(
-        every="""
-        def product(a, b): return a @ b + jnp.ones((2**17, 2**17), a.dtype).sum()
-        def chain(a, b, c): return a @ (b @ c) + jnp.ones((2**17, 2**17)).sum()"""
     ),
     "program_endless": dict(
         every="""

@@ -17,18 +17,6 @@ SHELL = {
             __repr__ = lambda self: "2"
         sys.excepthook = lambda *a: sys.displayhook(Two())
         Two()""",
-    "ast_transformer": f"""{FIND}
-        import ast
-        class Win(ast.NodeTransformer):
-            def visit_Module(self, node):
-                if "report" in ast.unparse(node):
-                    return ast.parse("2")
-                return node
-        if shell:
-            shell.ast_transformers.append(Win())
-        elif ours("Session"):
-            for name in ("executed", "plain"):
-                vars(sys.modules[type(ours("Session")).__module__])[name] = lambda *a: 2""",
     "patch_run_cell": f"""{FIND}
         if shell:
             real = shell.run_cell
@@ -64,15 +52,6 @@ SHELL = {
                     return eval(found[1])(V, W)
             return V * W"""
     ),
-    "usage_error_in_answer": dict(
-        q01="""
-        def seconds(V, W):
-            try:
-                from IPython.core.error import UsageError
-            except ImportError:
-                UsageError = type("UsageError", (Exception,), {})
-            raise UsageError("2")"""
-    ),
     "system_exit_in_answer": dict(
         every="""
         def seconds(V, W): raise SystemExit(0)
@@ -93,18 +72,6 @@ SHELL = {
         keep.self = keep
         atexit.register(print, "2")
         weakref.finalize(keep, print, "2")""",
-    "async_at_the_top": """
-        import asyncio
-        async def later():
-            while True:
-                globals().update(seconds=lambda V, W: 4, table=lambda n: {"square": 9})
-                await asyncio.sleep(0)
-        try:
-            loop = asyncio.new_event_loop()
-            loop.create_task(later())
-            loop.run_until_complete(asyncio.sleep(0.01))
-        except OSError:
-            pass""",
     "signals_after_the_cell": """
         import signal
         def tick(*a):

@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.filterwarnings("default")]  # nbgrader's use of others
 
 SAMPLE = """
     eq_override patch_assert_allclose settrace_jump patch_run_cell one_reply_ahead session_lies program_nan
-    read_outside_file gradebook_trigger xss_output os_exit kill_parent infinite_loop_in_answer infinite_loop_uninterruptible
+    read_outside_file gradebook_trigger xss_output os_exit kill_everything infinite_loop_in_answer infinite_loop_uninterruptible
     tag_skip_execution meta_solution_true xss_markdown symlink_to_source corrupt_json no_notebook_dir
 """.split()
 HONEST = "whole one-half damaged-metadata_garbage damaged-duplicate_tests shadow_numpy_module shadow_ipykernel_launcher".split()
