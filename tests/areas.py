@@ -56,7 +56,7 @@ FILES = {
 def area(test: str) -> str:
     """The area of a test, by its path or its id.
 
-    >>> area("tests/autograder/lms/test_canvas.py::test_x"), area("helpers/show.py"), area("tests/test_style.py")
+    >>> area("tests/autograder/lms/test_senders.py::test_x"), area("helpers/show.py"), area("tests/test_style.py")
     ('grading', 'programs', 'house')
     """
     return next(FOLDERS[folder] for folder in FOLDERS if test.startswith(f"{folder}/"))

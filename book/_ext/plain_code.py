@@ -1,7 +1,7 @@
 """Sphinx extension: names, brackets and blanks of code are plain text of its block, whose colour they have anyway.
 
 Pygments puts each into a box of its own.  Chapter 5 weighs 10 KB less without them, and a page has a third fewer boxes.
-tests/book/test_plain_code.py holds the style sheet to it: none of these classes has a colour of its own.
+tests/book/test_extensions.py holds the style sheet to it: none of these classes has a colour of its own.
 """
 
 import re

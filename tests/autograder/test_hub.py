@@ -19,9 +19,12 @@ import urllib.request
 from pathlib import Path
 
 import pytest
+from jupyter_core.paths import jupyter_config_path
+from jupyter_server.extension.config import ExtensionConfigManager
+from jupyterlab_server.config import get_static_page_config
 
 from autograder.engine.sandbox import available
-from autograder.places import ROOT
+from autograder.places import COURSE, ROOT
 from tests.skip_conditions import needs
 
 pytestmark = pytest.mark.slow("starts a JupyterHub and three servers")
@@ -210,3 +213,13 @@ def test_two_students_fetch_answer_submit_and_get_feedback(clone, tmp_path):
         running.wait(30)
         log.close()
         shutil.rmtree(exchange.parent, ignore_errors=True)
+
+
+@pytest.mark.parametrize(("folder", "grades"), [("", True), ("students", False)])
+def test_who_has_the_formgrader(folder, grades, monkeypatch):
+    monkeypatch.setenv("JUPYTER_CONFIG_PATH", str(COURSE / folder))
+    on_server = ExtensionConfigManager(read_config_path=jupyter_config_path()).get_jpserver_extensions()
+    in_lab = get_static_page_config(level="all").get("disabledExtensions", {})
+    assert on_server["nbgrader.server_extensions.formgrader"] == grades
+    assert in_lab.get("@jupyter/nbgrader:formgrader", False) != grades
+    assert on_server["nbgrader.server_extensions.assignment_list"] and "@jupyter/nbgrader:assignment-list" not in in_lab

@@ -1,11 +1,13 @@
-"""The glossary: in order, every term with its section, its other names, and its words in Korean and Chinese."""
+"""The glossary: in order, every term with its section, other names and languages; what chapters link to it, and what not."""
 
 import re
 from collections import Counter
 
 import pytest
+from docutils import nodes
 
-from tests.book.conftest import ROOT
+from autograder.places import Tree, topic_of
+from tests.book.conftest import ROOT, extension
 
 TEXT = (ROOT / "book/glossary.md").read_text(encoding="utf-8")
 ENTRY = re.compile(
@@ -64,3 +66,83 @@ def test_forms_that_chapters_link_are_of_one_entry_and_stand_in_a_chapter():
     assert [form for form, times in forms.items() if times > 1] == [] and len(forms) > 120
     text = "\n".join(CHAPTERS).lower()
     assert [e["term"] for e in FOUND if e["linked"] and not any(f.lower() in text for f in words(e, "linked"))] == []
+
+
+links = extension("glossary_links")
+
+CORES = {path.stem for path in Tree().chapters}
+TERMS = {"hop": "hop", "hops": "hop", "ring attention": "ring attention", "attention": "attention", "HBM": "HBM"}
+FORMS = {form: (term, f"What {term} is.") for form, term in TERMS.items()}
+
+
+def linked(*pieces, around) -> str:
+    """A paragraph as text, its links in brackets."""
+    document, paragraph = nodes.document(None, None), nodes.paragraph()
+    paragraph += [nodes.Text(p) if isinstance(p, str) else p for p in pieces]
+    around += paragraph
+    document += around
+    links.add(document, FORMS, "glossary.html")
+    made = list(paragraph.findall(nodes.reference))
+    assert all(r["refuri"].startswith("glossary.html#term-") for r in made if "term" in r["classes"])
+    return "".join(
+        f"[{n.astext()}]" if isinstance(n, nodes.reference) and "term" in n["classes"] else n.astext()
+        for n in paragraph.children
+    )
+
+
+@pytest.mark.parametrize(
+    "pieces, want",
+    [
+        (["Hops, and one hop."], "[Hops], and one hop."),
+        (["Ring attention, then attention; attention."], "[Ring attention], then [attention]; attention."),
+        (["A hop-count, hbm, an attentional thing."], "A hop-count, hbm, an attentional thing."),
+        (
+            [nodes.literal("", "hop"), nodes.reference("", "a hop", refuri="#x"), nodes.math("", "hop"), " HBM"],
+            "hopa hophop [HBM]",
+        ),
+    ],
+)
+def test_the_first_of_each_term_is_linked_in_prose(pieces, want):
+    assert linked(*pieces, around=nodes.container()) == want
+
+
+@pytest.mark.parametrize(
+    "around",
+    [nodes.caption(), nodes.legend(), nodes.container(classes=["cell"]), nodes.table()],
+    ids=["caption", "legend", "cell", "table"],
+)
+def test_captions_cells_and_tables_stay_as_they_are(around):
+    assert linked("A hop of HBM.", around=around) == "A hop of HBM."
+
+
+def test_a_meaning_is_one_plain_line():
+    meanings = {says for _, says in links.linked((ROOT / "book/glossary.md").read_text(encoding="utf-8")).values()}
+    assert len(meanings) > 90 and [says for says in meanings if re.search(r"[`$*{\[\\]", says) or len(says) > 150] == []
+
+
+def test_a_chapter_leads_to_each_entry_at_most_once_and_other_pages_to_none(site):
+    entries = set(re.findall(r'<dt id="(term-[^"]+)"', (site / "book/glossary.html").read_text(encoding="utf-8")))
+    for path in (*site.glob("book/*.html"), *site.glob("notebooks/*/*.html")):
+        text = path.read_text(encoding="utf-8")
+        found = re.findall(r'<a class="term" data-meaning="[^"]+" href="glossary\.html#([^"]+)"', text)
+        assert len(found) == len(set(found)) and set(found) <= entries, path.name
+        assert len(found) >= 20 if path.stem in CORES else not found or topic_of(path.stem) in CORES, path.name
+        assert not re.search(r'<(h\d|figcaption|pre|summary)\b(?:(?!</\1>).)*class="term"', text, re.DOTALL), path.name
+
+
+def test_a_term_says_what_it_means_where_pointer_or_focus_rests(visit):
+    """Within the window, without JavaScript, and away with Esc."""
+    box = """a => { const s = getComputedStyle(a, "::after"); return [s.content, s.display] }"""
+    for width, javascript in ((1280, True), (390, True), (1280, False)):
+        page = visit("book/ch01_rooflines.html", width=width, javascript=javascript)
+        term = page.locator("a.term").first
+        assert term.evaluate(box)[0] == "none"
+        term.scroll_into_view_if_needed()
+        page.keyboard.press("Tab")
+        term.focus()
+        content, display = term.evaluate(box)
+        assert content.strip('"') == term.get_attribute("data-meaning") and display == "block"
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        if javascript:
+            page.keyboard.press("Escape")
+            assert term.evaluate(box)[1] == "none"

@@ -1,4 +1,4 @@
-"""The built site, and the checker that judges it."""
+"""The built site, the checker that judges it, and what its pages may weigh."""
 
 import json
 import re
@@ -6,6 +6,7 @@ import re
 import yaml
 
 from tests.book.conftest import ROOT, extension, page_names
+from tools import weight
 from tools.check_site import check
 
 
@@ -69,3 +70,14 @@ def test_solutions_and_grading_are_not_in_the_contents():
     assert config["only_build_toc_files"] and {"solutions", "autograder"} <= set(config["exclude_patterns"])
     assert all(name.startswith(("book/", "notebooks/")) for name in page_names())
     assert not (ROOT / "_static").exists(), "Jupyter Book loads every script of a _static at the root on every page"
+
+
+# KB with all a page names, 15 % over the heaviest of its kind: chapters, exercises, the page that searches with all prose of the
+# book beside it, everything else
+BOUNDS = {"book/ch": 259, "notebooks/": 126, "search": 345, "": 170}
+
+
+def test_no_page_is_heavier_than_its_kind_may_be(site):
+    found = weight.report(site, site.parent / "reports/weight.json")
+    bound = {name: next(b for start, b in BOUNDS.items() if name.startswith(start)) for name in found}
+    assert {name: size for name, size in found.items() if size > 1000 * bound[name]} == {}

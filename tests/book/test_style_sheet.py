@@ -1,4 +1,4 @@
-"""One style sheet: it holds what a page can use, and no page misses what it had."""
+"""One style sheet: it holds what a page can use, no page misses what it had, and no line is too long to read."""
 
 import re
 from types import SimpleNamespace
@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 from fontTools.ttLib import TTFont
 
-from tests.book.conftest import extension, page_names
+from tests.book.conftest import extension, page_names, settle
 
 styles = extension("style_sheet")
 
@@ -96,3 +96,26 @@ def test_icons_are_drawn(visit, shown):
     icon = page.locator(f".{shown} :is(i, span)[class*='fa-']:visible, .{shown}[class*='fa-']:visible").first
     assert icon.evaluate("e => document.fonts.check(`900 16px ${getComputedStyle(e, '::before').fontFamily}`)")
     assert icon.bounding_box()["width"] > 8
+
+
+PAGE = "book/ch01_rooflines.html"
+# The most characters that stand in one line of a paragraph without formulas and code, whose boxes are counted otherwise.
+LONGEST = """() => Math.max(...[...document.querySelectorAll(".bd-article :is(section, li, .admonition) > p")].filter(
+  p => !p.querySelector("math, code, .worked")).map(p => {
+    const range = document.createRange(), texts = document.createTreeWalker(p, NodeFilter.SHOW_TEXT), lines = new Map();
+    while (texts.nextNode()) for (let i = 0; i < texts.currentNode.length; i++) {
+        range.setStart(texts.currentNode, i);
+        range.setEnd(texts.currentNode, i + 1);
+        const { width, bottom } = range.getBoundingClientRect();
+        const line = [...lines.keys()].find(y => Math.abs(y - bottom) < 8) ?? bottom;
+        if (width) lines.set(line, (lines.get(line) ?? 0) + 1);
+    }
+    return Math.max(0, ...lines.values());
+}))"""
+
+
+@pytest.mark.parametrize("width", [390, 820, 1280, 1680, 2560])
+def test_a_line_has_at_most_75_characters(visit, width):
+    page = visit(PAGE, width=width)
+    settle(page)
+    assert (30 if width == 390 else 55) < page.evaluate(LONGEST) <= 75

@@ -14,16 +14,8 @@ from helpers.costs.sharding.resharding import shardings
 from helpers.kernels import mesh
 from tests.solutions import course
 
-mesh.devices(8)  # while tests are collected: another chapter's tests may start JAX with fewer
-
 TOPIC = "ch02_sharding"
 CONTEST = course.exercises(TOPIC)[-1]
-
-
-@pytest.fixture(scope="module")
-def solved():
-    """Every answer of the exercises, by name."""
-    return course.solved(TOPIC)
 
 
 def test_b4_and_b9_terms_add_up_for_any_cut(solved):

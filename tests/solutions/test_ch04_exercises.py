@@ -12,17 +12,8 @@ from autograder.places import ROOT
 from helpers import trace
 from helpers.costs.training.pipeline_schedules import interleaved, simulate
 from helpers.kernels import mesh
-from tests.solutions import course
-
-mesh.devices(8)  # while tests are collected: another chapter's tests may start JAX with fewer
 
 TOPIC = "ch04_training"
-
-
-@pytest.fixture(scope="module")
-def solved():
-    """Every answer, by name."""
-    return course.solved(TOPIC)
 
 
 V5P = 4.59e14, 9e10

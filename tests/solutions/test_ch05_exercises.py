@@ -11,18 +11,8 @@ from helpers.costs.inference.speculative_decoding import best_K
 from helpers.costs.rooflines.chips import chip
 from helpers.costs.transformers.parameters_and_flops import kv_cache, parameters
 from helpers.costs.transformers.public_models import model
-from helpers.kernels import mesh
-from tests.solutions import course
-
-mesh.devices(8)  # while tests are collected: another chapter's tests may start JAX with fewer
 
 TOPIC = "ch05_inference"
-
-
-@pytest.fixture(scope="module")
-def solved():
-    """Every answer, by name."""
-    return course.solved(TOPIC)
 
 
 @pytest.mark.parametrize("a, c", [(0.3, 0.05), (0.5, 0.02), (0.8, 0.1), (0.95, 0.05), (0.04, 0.05)])

@@ -2,20 +2,7 @@
 
 from itertools import product
 
-import pytest
-
-from helpers.kernels import mesh
-from tests.solutions import course
-
-mesh.devices(8)  # while tests are collected: another chapter's tests may start JAX with fewer
-
 TOPIC = "ch06_attention"
-
-
-@pytest.fixture(scope="module")
-def solved():
-    """Every answer, by name."""
-    return course.solved(TOPIC)
 
 
 def test_the_fastest_is_the_least_of_all(solved):

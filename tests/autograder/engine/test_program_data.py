@@ -3,8 +3,11 @@
 import atexit
 import functools
 import socket
+import subprocess
+import sys
 import threading
 import time
+from types import SimpleNamespace
 
 import jax
 import jax.export
@@ -12,9 +15,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import lax
+from jax._src import compilation_cache
 from jax.sharding import PartitionSpec as P
 
-from autograder.engine import program_reader
+from autograder.engine import checker, program_reader
 from autograder.engine.answer_process import lowered
 from autograder.engine.answer_proxy import Link
 from autograder.engine.exported_program import Imported, Readers
@@ -22,6 +26,7 @@ from autograder.engine.numpy_devices import Machine
 from autograder.engine.program_data import Endless, Unsupported, parsed
 from autograder.engine.traceable_program import inline
 from helpers.kernels import mesh as meshes
+from tests.scratch import ROOT
 
 X = np.random.default_rng(0).standard_normal((4, 5)).astype(np.float32)
 I = np.array([2, 0, -1], np.int32)  # noqa: E741
@@ -267,3 +272,42 @@ def test_a_program_is_never_taken_for_one_that_the_next_reader_has():
     with pytest.raises(ValueError, match="cannot be read"):
         _ = counted.functions
     link.readers.end()
+
+
+RING = """
+import os, sys
+import jax
+os.environ["XLA_FLAGS"] = " ".join(f"--xla_cpu_collective_call_{n}_timeout_seconds=3" for n in ("warn_stuck", "terminate"))
+from helpers.kernels import mesh
+mesh.devices()
+from autograder.engine import checker
+checker.keep_compiled(sys.argv[1])
+from helpers.kernels.attention import dense_attention, ring_attention
+from helpers.kernels.attention.masks import CAUSAL
+from tests.helpers.kernels.attention.reference import close, draw, pulled
+def alone(*arrays):
+    return pulled(lambda q, k, v: dense_attention.attention(q, k, v, CAUSAL))(*arrays)
+given, over = draw(2, 13, 13, 4, 2, 4), ring_attention.program(mesh.mesh((8,), ("X",)), "X")
+close(jax.jit(pulled(over))(*given), jax.jit(alone)(*given), 1e-5)
+"""
+
+
+@pytest.mark.slow("compiles a program of eight devices")
+def test_a_program_of_several_devices_runs_as_it_was_compiled(tmp_path):
+    """This one ends the process if it is read from a disk."""
+    for _ in range(2):
+        ran = subprocess.run([sys.executable, "-c", RING, tmp_path], cwd=ROOT, capture_output=True, text=True)
+        assert ran.returncode == 0, ran.stderr[:2000]
+    kept = [p.name for p in tmp_path.iterdir()]
+    assert [name for name in kept if name.startswith("jit_alone-")] and "jit_both-" not in "".join(kept)
+
+
+def test_a_program_for_a_machine_that_is_not_here_is_not_kept(monkeypatch):
+    """Its executable, as of `aot_compile_tpu`, has no devices here."""
+    kept, here = [], SimpleNamespace(local_devices=lambda: ["the only one"])
+    monkeypatch.setattr(compilation_cache, "put_executable_and_time", lambda key, *rest: kept.append(key))
+    monkeypatch.setattr(jax.config, "update", lambda *args: None)
+    checker.keep_compiled("")
+    for key, executable in (("elsewhere", SimpleNamespace()), ("here", here)):
+        compilation_cache.put_executable_and_time(key, "f", executable, None, 1)
+    assert kept == ["here"]

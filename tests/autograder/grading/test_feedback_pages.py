@@ -1,4 +1,4 @@
-"""No submission holds up the feedback pages of the others: what is too long or too large becomes a plain page, and is named."""
+"""No submission holds up the feedback pages of others, or makes them run or ask for anything: what is too long is plain, and named."""
 
 import re
 import shutil
@@ -9,15 +9,18 @@ import time
 import nbformat
 import psutil
 import pytest
-from nbformat.v4 import new_code_cell, new_markdown_cell, new_output
+from nbconvert.exporters import HTMLExporter
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
-from autograder import grade
+from autograder import course, grade
 from autograder.grading import feedback_pages, intake, nbgrader_steps
+from autograder.grading.nbgrader_steps import safe_output
 from autograder.grading.one_submission import Graded
 from autograder.grading.rebuild import rebuild
 from autograder.places import ROOT, SourceError
 from tests.autograder import classes
 from tests.autograder.grading.test_jobs import gone
+from tests.autograder.grading.test_pictures import Attributes
 
 pytestmark = [pytest.mark.filterwarnings("default"), pytest.mark.xdist_group("pages")]  # they share a class
 
@@ -178,3 +181,52 @@ def test_the_table_comes_before_the_pages(class_of, monkeypatch):
     monkeypatch.setattr(grade, "write_feedback", lambda *_: seen.append("pages"))
     grade.grade(what, progress=False, show=lambda rows, _: seen.append([r.student for r in rows]))
     assert seen == [["ada"], "pages"]
+
+
+ATTACKS = [
+    "[x](javascript:alert(1))",
+    "[x](JaVaScRiPt:alert(1))",
+    "[x](&#106;avascript:alert(1))",
+    "[x]( java&#9;script:alert(1))",
+    "[x](data:text/html,<script>1</script>)",
+    "[x][1]\n\n[1]: vbscript:1",
+    "![x](http://elsewhere.example/x.png)",
+    "<img src=x onerror=alert(1)>",
+    "<a href='javascript:1'>x</a>",
+]
+
+
+def page(*cells) -> str:
+    """The body of the page that nbgrader's exporter makes of these cells."""
+    c = course.config()
+    html = HTMLExporter(config=c, template_name="basic").from_notebook_node(new_notebook(cells=list(cells)))[0]
+    return html.lower()
+
+
+@pytest.mark.filterwarnings("default")
+@pytest.mark.parametrize("text", ATTACKS)
+def test_markdown_of_a_learner(text):
+    output = new_output("display_data", {"text/markdown": text})
+    seen = Attributes()
+    seen.feed(page(new_markdown_cell(text), new_code_cell("", outputs=[output])))
+    leads = [v for k, v in seen.found if k in ("href", "src")]
+    assert all(v.startswith(("http://", "https://", "#", "data:image/")) and "elsewhere" not in v for v in leads), leads
+    assert not [k for k, _ in seen.found if k.startswith("on")] and "script" not in seen.tags
+
+
+def test_outputs_carry_sizes_and_base64_only():
+    out = new_output(
+        "display_data",
+        {"image/png": "iVBORw0KGgo="},
+        metadata={"image/png": {"width": "1 onerror=x", "height": 5}, "x": 1},
+    )
+    assert safe_output(out).metadata == {"image/png": {"height": 5}}
+    assert "image/png" not in safe_output(new_output("display_data", {"image/png": '" onerror="x'})).data
+
+
+@pytest.mark.filterwarnings("default")
+def test_the_courses_own_text_keeps_its_markup():
+    cell = new_markdown_cell("<a id='ex-1-1'></a>\n\n<details><summary>Hint</summary>\n\n$a < b$, `x`\n\n</details>")
+    cell.metadata = nbformat.from_dict({"released": True})
+    html = page(cell)
+    assert "<details>" in html and 'id="ex-1-1"' in html and "<code>x</code>" in html and "a &lt; b" in html

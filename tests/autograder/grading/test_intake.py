@@ -10,12 +10,13 @@ import time
 
 import nbformat
 import pytest
+from nbformat.v4 import new_code_cell
 
 from autograder.engine.bundle import Bundle
 from autograder.engine.sandbox import Limits
 from autograder.grading import intake, one_submission
 from autograder.grading.rebuild import rebuild
-from tests.autograder.classes import RIGHT
+from tests.autograder.classes import RIGHT, cell
 
 
 def why(folder) -> str:
@@ -27,8 +28,8 @@ def why(folder) -> str:
 def submitted(released, **answers) -> dict:
     """The release as plain JSON, with answers by grade_id (underscores for hyphens)."""
     nb = json.loads(nbformat.writes(released))
-    for cell in nb["cells"]:
-        cell["source"] = answers.get(cell["id"].replace("-", "_"), cell["source"])
+    for c in nb["cells"]:
+        c["source"] = answers.get(c["id"].replace("-", "_"), c["source"])
     return nb
 
 
@@ -214,3 +215,44 @@ def test_timestamps(folder, text, kept):
     (folder / "timestamp.txt").rename(folder / "t")
     (folder / "timestamp.txt").symlink_to(folder / "t")
     assert intake.timestamp(folder) is None
+
+
+@pytest.fixture
+def handed_in(released):
+    nb = nbformat.from_dict(released)
+    cell(nb, "ch01-q01").source = RIGHT
+    return nb
+
+
+def test_answers_are_taken_and_metadata_are_not(handed_in, released):
+    for c in handed_in.cells:
+        c.metadata["tags"] = ["skip-execution"]
+        if "nbgrader" in c.metadata:
+            c.metadata["nbgrader"] |= {"points": 99, "schema_version": 99, "solution": True}
+    handed_in.cells.insert(3, new_code_cell("helper = 1", id="mine"))
+    nb, notes = rebuild(handed_in, released)
+    assert [c.source for c in nb.cells] == [c.source for c in handed_in.cells] and notes == []
+    assert [c.metadata.released for c in nb.cells if c.id in ("ch01-q01", "ch01-q02")] == [False, True]
+    assert len({c.id for c in nb.cells}) == len(nb.cells)
+    for new, old in zip(nb.cells[:3] + nb.cells[4:], released.cells, strict=True):
+        assert {**new.metadata, "released": 0} == {**old.metadata, "released": 0}
+
+
+def test_what_is_put_right_is_said(handed_in, released):
+    cell(handed_in, "ch01-q01-check").source = "2.0"
+    double = nbformat.from_dict(cell(handed_in, "ch01-q01"))
+    double.source, double.id = "def seconds(V, W):\n    return W", "copy"
+    unfilled = nbformat.from_dict(cell(released, "ch01-q01") | {"id": "stub"})
+    at = handed_in.cells.index(cell(handed_in, "ch01-q01")) + 1
+    handed_in.cells[at:at] = [double, unfilled]
+    handed_in.cells = [c for c in handed_in.cells if c.id not in ("ch01-q02", "ch01-setup")]
+    nb, notes = rebuild(handed_in, released)
+    assert [c.id for c in nb.cells if c.id[:4] != "own-"] == [c.id for c in released.cells]
+    assert cell(nb, "ch01-q01").source == double.source and cell(nb, "ch01-q01-check").source != "2.0"
+    assert sorted(notes) == [
+        "The answer ch01-q01 stood there twice; the last one counts.",
+        "The cell ch01-q01 stood there twice; the one that was filled in counts.",
+        "The cell ch01-q01-check was changed; the released one was used.",
+        "The cell ch01-q02 was missing; it was put back.",
+        "The cell ch01-setup was missing; it was put back.",
+    ]

@@ -4,6 +4,7 @@ import base64
 import json
 import re
 import zlib
+from html.parser import HTMLParser
 
 import nbformat
 import pytest
@@ -14,7 +15,18 @@ from autograder import course
 from autograder.grading import intake, pictures
 from autograder.grading.nbgrader_steps import safe_markdown
 from autograder.grading.rebuild import rebuild
-from tests.autograder.grading.test_safe_pages import Attributes
+
+
+class Attributes(HTMLParser):
+    """Every tag and attribute of a page."""
+
+    def __init__(self):
+        super().__init__()
+        self.found, self.tags = [], set()
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.add(tag)
+        self.found += [(k, v or "") for k, v in attrs]
 
 
 def chunk(kind: bytes, data: bytes) -> bytes:

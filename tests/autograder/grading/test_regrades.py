@@ -13,7 +13,7 @@ import pytest
 from autograder import course, grade
 from autograder.engine.bundle import bundle
 from autograder.engine.importable_helpers import HELPERS, modules
-from autograder.grading import deciding_code, hidden_values, one_submission, records
+from autograder.grading import deciding_code, extensions, hidden_values, one_submission, records
 from autograder.making import in_process_grading
 from autograder.places import ROOT, SourceError, Tree
 from tests.autograder import classes
@@ -225,3 +225,49 @@ def test_an_exercise_judged_anew_on_request(graded):
     assert regrade(graded) == (POINTS, []) and not checks_run()
     with pytest.raises(SourceError, match='no check of an exercise "1.9"; it has 1.1, 1.2'):
         grade.grade(graded, progress=False, again="1.9")
+
+
+def write(what, *rows: str) -> None:
+    (what.root / extensions.NAME).write_text("\n".join(["student,assignment,until", *rows]) + "\n", encoding="utf-8")
+
+
+def test_an_extension_counts_is_named_and_goes(graded, capsys):
+    for student in ("ada", "bob"):
+        classes.stamp(graded, student, "2030-02-01 13:30:00 UTC")
+    scores(graded)
+    assert classes.penalties(graded) == {"ada": 2, "bob": 2, "eve": 0} and checks_run()
+    write(graded, f"bob,{TOPIC},2030-02-01 14:00", f"nan,{TOPIC},2030-02-03")
+    with graded.gradebook() as book:
+        before = book.find_submission(TOPIC, "bob").extension
+    regrade(graded, dry=True)
+    assert classes.penalties(graded)["bob"] == 2 and before is None
+    _, said = regrade(graded)
+    assert classes.penalties(graded) == {"ada": 2, "bob": 0, "eve": 0} and checks_run() == {"bob": set()}
+    assert said[-1] == "since the last grading: 1 gained 2 points for the time of submission (bob)."
+    with graded.gradebook() as book:  # nbgrader's own pages know it, too
+        assert book.find_submission(TOPIC, "bob").total_seconds_late == 0
+    grade.print_results(graded, [])
+    assert (
+        "extensions: bob until 2030-02-01 14:00 UTC, nan until 2030-02-03 23:59 UTC (has\n  not handed in)."
+        in capsys.readouterr().out
+    )
+    write(graded, f"bob,{TOPIC},2030-02-01 13:00")
+    scores(graded)
+    assert classes.penalties(graded)["bob"] == 1
+    write(graded)
+    scores(graded)
+    assert classes.penalties(graded) == {"ada": 2, "bob": 2, "eve": 0}
+
+
+@pytest.mark.parametrize(
+    "text, says",
+    [
+        ("who,until\n", "has no column student: its first line is student,assignment,until"),
+        (f"student,assignment,until\nbob,{TOPIC},soon\n", 'line 2, has "soon" where a day such as 2027-03-20'),
+        ("student,assignment,until\n\nbob,ch99,2030-02-02\n", 'line 3, names "ch99", which is no released assignment'),
+    ],
+)
+def test_a_file_that_cannot_be_read_stops_the_grading(graded, text, says):
+    (graded.root / extensions.NAME).write_text(text, encoding="utf-8")
+    with pytest.raises(SourceError, match=says):
+        regrade(graded)

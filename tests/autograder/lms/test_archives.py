@@ -1,17 +1,22 @@
-"""Zips and folders that break, lead elsewhere, or grow: what is read is whole, and what is not is named."""
+"""Zips and folders that break, lead elsewhere, or grow, and disks that fill: what is read is whole, and what is not is named."""
 
+import dataclasses
 import os
+import shutil
 import struct
 import zipfile
 
 import pytest
 
+from autograder import collect
 from autograder.grading.intake import FILE
-from autograder.lms import archives, placing
+from autograder.lms import archives, class_list, placing
 from autograder.lms.archives import Unreadable, opened
-from autograder.places import SourceError
+from autograder.places import FULL, SourceError
+from tests.autograder.disks import disk, fill  # noqa: F401  a fixture
 
-from .platforms import zipped
+from .platforms import TOPIC, canvas_name, zipped
+from .test_collect import ADA, BOB, A, B, canvas_list, lies
 
 
 def names(source):
@@ -149,3 +154,41 @@ def test_long_names_are_read_whole_and_keep_their_end_on_disk(tmp_path):
     assert found == long
     short = placing.free(tmp_path, (found, found)).relative_to(tmp_path)
     assert all(len(p.encode()) <= 200 and p.endswith("张.ipynb") for p in short.parts)
+
+
+STAGES = {
+    "class list": (class_list.ClassList, "save"),
+    "gradebook": (collect, "enter"),
+    "files": (collect, "_take"),
+    "placing": (placing.Folder, "place"),
+}
+
+
+@pytest.mark.filterwarnings("ignore::sqlalchemy.exc.SAWarning")
+@pytest.mark.parametrize("stage", STAGES)
+def test_a_disk_that_fills(stage, what, disk, tmp_path, monkeypatch, capsys):  # noqa: F811
+    shutil.copytree(what.root, disk / "course")
+    course = dataclasses.replace(what, scratch=disk / "course")
+    monkeypatch.setattr(collect, "Class", lambda topic: course)
+    given, first = canvas_list(tmp_path), zipped(tmp_path / "1.zip", {canvas_name(ADA, "exercises.ipynb"): A})
+    assert collect.main([TOPIC, "--from", str(first), "--class", str(given)]) == 0
+    files = {canvas_name(ADA, "exercises.ipynb"): B * 100, canvas_name(BOB, "exercises.ipynb"): B * 100}
+    argv = [TOPIC, "--from", str(zipped(tmp_path / "2.zip", files))]
+    capsys.readouterr()
+    holder, name = STAGES[stage]
+    real = getattr(holder, name)
+
+    def late(*args, **kwargs):
+        fill(disk)
+        return real(*args, **kwargs)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(holder, name, late)
+        status = collect.main(argv)
+    said = capsys.readouterr()
+    assert (status, said.err.splitlines(), said.out) == (1, [FULL], "")
+    assert A in [p.read_bytes() for p in course.root.rglob("*.ipynb")]
+    os.remove(disk / "filler")
+    assert collect.main(argv) == 0
+    assert lies(course, "ada") == lies(course, "bob") == {"exercises.ipynb": B * 100}
+    assert class_list.saved(course.root, TOPIC)[0].students

@@ -1,12 +1,14 @@
-"""A lighter drawing looks like the one that matplotlib writes, and is lighter."""
+"""A lighter drawing looks like the one that matplotlib writes, and is lighter; cards of the start page are links."""
 
 import gzip
 import io
+import re
 from xml.etree import ElementTree
 
 from matplotlib import rc_context
 
 from helpers import plot
+from helpers.plot import start_page
 from helpers.plot.picture import STYLE, lighter
 
 SAID = "a figure with some boxes in rows"
@@ -39,3 +41,11 @@ def test_the_same_shapes_and_a_third_less():
         light = lighter(full)
         assert shapes(light) == shapes(full) and lighter(light) == light and "metadata" not in picture.svg()
         assert len(gzip.compress(light.encode())) < 0.75 * len(gzip.compress(full.encode()))
+
+
+def test_cards_are_links_with_a_picture_and_words():
+    html = start_page.cards([(start_page.small_tiles(), "a.html?b&c", "A < B", "One.")] * 2)
+    links = re.findall(r'<a href="a.html\?b&amp;c">(.*?)</a>', html)
+    assert len(links) == 2 and all(
+        re.match(r"<img alt=.A triangle[^>]*><strong>A &lt; B</strong><span>One.", x) for x in links
+    )

@@ -11,6 +11,7 @@ from helpers.kernels.attention import (
     flash_attention,
     masks,
 )
+from helpers.kernels.attention.flash_attention import flash_all_blocks as flash
 from helpers.kernels.attention.masks import CAUSAL, FULL, Mask
 from tests.helpers.kernels.attention import reference
 
@@ -140,3 +141,11 @@ def test_flops_are_those_of_the_blocks_visited(mask):
     f = lambda *x: flash_attention.flash(*x, mask, None, rows, columns)  # noqa: E731
     assert trace.count(f, q, k, k).matmul_flops == 2 * product
     assert trace.count(jax.value_and_grad(lambda *x: f(*x).sum(), (0, 1, 2)), q, k, k).matmul_flops == 7 * product
+
+
+@pytest.mark.parametrize("causal", [True, pytest.param(False, marks=pytest.mark.slow("the same without a mask"))])
+def test_forward_and_backward_are_those_of_dense_attention(causal):
+    """Chunks that divide nothing, and more keys than queries."""
+    g = reference.draw(2, 5, 11, 4, 1, 4)
+    got = jax.jit(reference.pulled(lambda q, k, v: flash(q, k, v, causal, 2, 3)))(*g)
+    reference.close(got, reference.dense(*g, Mask(causal).array(5, 11)), 3e-6)

@@ -8,7 +8,7 @@ import pytest
 from helpers import trace
 from helpers.kernels import mesh as meshes
 from helpers.kernels.attention import ring_attention
-from helpers.kernels.attention.masks import Mask
+from helpers.kernels.attention.masks import CAUSAL, Mask
 from tests.helpers.kernels.attention import reference
 
 B, T, N, K, H = 2, 13, 4, 2, 4  # 13: no number of devices below divides it
@@ -146,3 +146,14 @@ def test_equal_to_dense_attention(n, sizes, how):
     run = ring_attention.program(meshes.mesh((n,), ("X",)), "X", **how)
     got = jax.jit(reference.pulled(lambda q, k, v: run(q, k, v, rows)))(*spoilt)
     reference.close(got, reference.dense(*g, seen[:, None]), 1e-5)
+
+
+@pytest.mark.slow
+def test_stripes_in_bfloat16():
+    """Sums are float32, so the result is within one rounding; gradients of keys and values are rounded at each hop."""
+    g, one = reference.draw(2, 5, 5, 2, 1, 4, dtype="bfloat16"), 2**-8
+    got = jax.jit(reference.pulled(ring_attention.program(meshes.mesh((2,), ("X",)), "X", **STRIPED)))(*g)
+    assert {x.dtype for x in got} == {jnp.dtype("bfloat16")}
+    (y, *gradients), (right, *wanted) = (np.asarray(x, float) for x in got), reference.dense(*g, CAUSAL.array(5, 5))
+    np.testing.assert_allclose(y, right, rtol=one, atol=1e-6)
+    assert all(np.abs(a - b).max() <= 3 * one * np.abs(b).max() for a, b in zip(gradients, wanted, strict=True))

@@ -12,9 +12,14 @@ import pytest
 from helpers import trace
 from helpers.costs.training import dp_fsdp_tp
 from helpers.kernels import mesh as meshes
-from helpers.kernels.training import data_parallel_and_fsdp, mlp_training_step
+from helpers.kernels.training import (
+    data_parallel_and_fsdp,
+    data_parallel_and_fsdp as hsdp,
+    mlp_training_step,
+    mlp_training_step as layer,
+)
 from helpers.trace.jaxpr.collectives import device_program
-from tests.helpers.kernels.training.mlp import ADAM, X2Y4, X4, Y4, absent, given
+from tests.helpers.kernels.training.mlp import ADAM, X2Y4, X4, Y4, absent, given, two_steps
 
 B, D, F, L = 16, 8, 24, 3
 
@@ -168,3 +173,13 @@ def test_what_does_not_fit_is_refused():
     ):
         with pytest.raises(ValueError, match=said):
             call()
+
+
+@pytest.mark.parametrize(("s", "micro"), [(hsdp.HSDP, 2), (hsdp.FSDP_OVER_HOSTS, 1)], ids=["HSDP", "FSDP"])
+@pytest.mark.sample(quick=1)
+def test_steps_equal_those_of_one_device(s, micro):
+    (alone, one), (held, eight) = two_steps(layer.ONE, ((1,), "X")), two_steps(s, ((2, 4), "XY"), micro)
+    assert np.allclose(one, eight, rtol=1e-5)
+    assert all(np.allclose(a, b, atol=1e-5) for a, b in zip(alone, held))
+    shard = held.W_in.sharding.shard_shape(held.W_in.shape)
+    assert prod(shard) * (4 if s is hsdp.HSDP else 8) == L * D * F

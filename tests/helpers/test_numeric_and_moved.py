@@ -1,6 +1,8 @@
-"""Rounding of products of fractions, against the same in exact fractions."""
+"""Rounding of products of fractions, against the same in exact fractions; and old names, for one release."""
 
+import sys
 from fractions import Fraction
+from importlib import import_module
 from math import ceil, floor
 
 import jax.numpy as jnp
@@ -8,7 +10,10 @@ import numpy as np
 import pytest
 
 from helpers import numeric
+from helpers.costs.inference import serving_log
+from helpers.costs.inference.engine_simulation import interleaved
 from helpers.costs.transformers.shares_and_thresholds import capacity
+from helpers.moved import MOVED, RENAMED
 from helpers.numeric import ceil_near, floor_near
 
 
@@ -51,3 +56,25 @@ def test_what_is_no_finite_number_is_not_rounded(f):
     """A number that is not known, nan, stays unknown, as in an array."""
     assert np.isnan(f(float("nan"))) and f(float("inf")) == float("inf") and f(float("-inf")) == float("-inf")
     assert np.isnan(f(np.array([np.nan]))).all()
+
+
+@pytest.mark.parametrize("old", MOVED)
+def test_an_old_name_is_the_module_and_says_its_new_one(old, monkeypatch):
+    monkeypatch.delitem(sys.modules, old, raising=False)
+    with pytest.warns(FutureWarning, match=f"{old} is {MOVED[old]} now"):
+        module = import_module(old)
+    new, names = {}, RENAMED.get(old, {})
+    for place in MOVED[old].split(" and "):
+        new |= vars(import_module(place))
+    assert all(getattr(module, name) is new[names.get(name, name)] for name in (*new, *names) if name[:2] != "__")
+
+
+def test_an_old_field_or_parameter_works_and_says_its_new_name():
+    log = interleaved([(0, 8, 4), (0, 4, 2)], 2, prefill=lambda T: T, step=lambda B, S: 1)
+    half = serving_log.percentiles(log, 50)
+    with pytest.warns(FutureWarning, match="Percentiles.first is ttft now"):
+        assert half.first == half.ttft
+    with pytest.warns(FutureWarning, match="first of attainment is ttft now"):
+        assert serving_log.attainment(log, first=12, gap=5) == serving_log.attainment(log, ttft=12, gap=5) == 1
+    with pytest.raises(TypeError, match="later"):
+        serving_log.goodput(log, later=12, gap=5)

@@ -1,13 +1,15 @@
 """The benchmark of the accelerator, as far as it goes without one: what it predicts, what it stores, and what becomes of failures."""
 
 import json
+import sys
 
 import jax
 import pytest
 
 from helpers.costs.rooflines.chips import chip
 from helpers.costs.transformers.config import Config
-from tools import accelerator, bench_attention, bench_hardware as bench, hardware_cases as hardware
+from tests.durations import processors
+from tools import accelerator, bench_attention, bench_hardware as bench, bench_startup, hardware_cases as hardware
 
 TINY = hardware.Sizes((1, 4), 32, (2,), 2, (512,), Config(16, 1, 2, 1, 8, 32, 40), ((2, 8),), (16,), 16)
 FIELDS = {"what", "sizes", "floor_s", "bound", "estimate_s", "measured_s"}
@@ -70,3 +72,20 @@ def test_what_is_stored_was_measured_by_this_program(path):
     assert stored["command"] == bench.COMMAND and stored["versions"]["jax"] and stored["card"] != "cpu"
     assert all(FIELDS < set(r) and (r["measured_s"] or r["error"]) for r in stored["rows"])
     assert {r["what"] for r in stored["rows"]} > {"dispatch", "matmul", "decode step", "quantised matmul"}
+
+
+def test_costs_import_in_under_a_fifth_of_a_second():
+    """Of a processor, the least of three: a busy machine is no fault of theirs."""
+
+    def taken(code: str) -> float:
+        began = processors()
+        bench_startup.seconds([sys.executable, "-c", code])
+        return processors() - began
+
+    least = {code: min(taken(code) for _ in range(3)) for code in (bench_startup.COSTS, "pass")}
+    assert least[bench_startup.COSTS] - least["pass"] < 0.2
+
+
+@pytest.mark.slow
+def test_the_planner_keeps_its_promise():
+    assert bench_startup.planning()[1] > 1000
