@@ -21,8 +21,7 @@ from .myst_to_commonmark import plain, translate
 
 NAME = "review.json"
 COUNTS = 4, 5, 6
-"""Settings that a card may have. It takes the next one each day, and comes after 1, 3, 7 or 21: none is a multiple of these, so that
-its numbers are never those of last time."""
+"""Settings that a card may have. It takes the next one each time, so that its numbers come again after as many times as it has settings."""
 
 ASK = re.compile(r"^:{3,}\{ask\}\n(?P<options>(?::\w+: [^\n]*\n)*)(?P<body>.*?)^:{3,}$", re.M | re.S)
 LET = re.compile(r"^% let (\w+) = (.+)$", re.M)
@@ -155,6 +154,15 @@ def question(
     }  # fmt: skip
 
 
+def called(value: str) -> str:
+    """A value as a call has it, without commas that part thousands.
+
+    >>> called("24,342"), called("(1024, 256)"), called("[1,024, 256,000]")
+    ('24342', '(1024, 256)', '[1024, 256000]')
+    """
+    return re.sub(r"(?<=\d),(?=\d{3}(?!\d))", "", value)
+
+
 HEADING = re.compile(r"^### Exercise (\d+\.\d+) — (.+)$", re.M)
 DATA = re.compile(r"^[★☆]{3} .*$", re.M)
 
@@ -187,6 +195,6 @@ def done(topic: str, nb, found: Mapping[str, dict]) -> Iterator[dict]:
             "name": number, "where": f"{int(topic[2:4])} · Exercise {number}: {title}",
             "page": f"../notebooks/{topic_of(topic)}/exercises.html#ex-{number.replace('.', '-')}",
             "texts": [statement, case["doc"]], "call": case["answer"], "given": case["given"], "asks": label,
-            "fills": [one["given"] for _, one in numbers],
+            "fills": [[*map(called, one["given"])] for _, one in numbers],
             "hashes": [[one["hashes"][entry], f"review {grade_id} {i} {entry}"] for i, one in numbers],
         }  # fmt: skip

@@ -50,13 +50,16 @@ class Question:
         return next(r for r in self.replies if r.right)
 
 
-def number(text: str) -> float:
-    """A printed number.
+GROUPS = re.compile(r"(?<![\d.,])[1-9]\d{0,2}(?:,\d{3})+(?!\d)")
 
-    >>> number("1,820"), number("1.5e14"), number("1/6")
-    (1820.0, 150000000000000.0, 0.16666666666666666)
+
+def number(text: str) -> float:
+    """A number that was printed or typed; a comma that parts no groups of three digits is a decimal one.
+
+    >>> number("1,820"), number("1.5e14"), number("1/6"), number("0,125"), number("2,43")
+    (1820.0, 150000000000000.0, 0.16666666666666666, 0.125, 2.43)
     """
-    over, _, under = text.replace(",", "").partition("/")
+    over, _, under = GROUPS.sub(lambda m: m[0].replace(",", ""), text).replace(",", ".").partition("/")
     return float(over) / (float(under) if under else 1.0)
 
 
