@@ -15,16 +15,17 @@ def run(work: Work, ask: Callable[[str], str] = input, today: int | None = None)
     """Ask until nothing is due, or nobody answers any more; every answer is kept at once."""
     today = record.today() if today is None else today
     cards = review.deck(work.tree.notebooks)
-    waiting = review.waiting(cards, record.read(file(work)), today)
+    before = record.read(file(work))
+    waiting = review.waiting(cards, before, today)
     if not waiting:
-        return work.said.append(nothing(cards, record.read(file(work)), today))
+        return work.said.append(nothing(cards, before, today))
     print(
         f"{len(waiting)} to review. An empty line says that you do not know; Ctrl+C ends and keeps what you answered."
     )
     known = 0
     for count, card in enumerate(waiting, 1):
         try:
-            right = one(review.shown(card, today), f"{count} of {len(waiting)}", ask)
+            right = one(review.shown(card, review.times(before, card["name"])), f"{count} of {len(waiting)}", ask)
         except (EOFError, KeyboardInterrupt):
             count -= 1
             print()

@@ -1,19 +1,21 @@
 // What a reader has read and answered, kept in this browser and carried to the laptop and back as one line of text, which
 // helpers/check/record.py writes and reads alike (a test holds the two together). Nothing of it leaves the page by itself.
 const courseRecord = (() => {
-  const KEY = "r2r", WORD = /^([sqer]):([\w.:-]{1,80})=(\d{1,5})([+-]|@\d)?$/;
-  const FITS = { s: /^$/, q: /^[+-]$/, e: /^$/, r: /^@\d$/ };
+  const KEY = "r2r", WORD = /^([sqer]):([\w.:-]{1,80})=(\d{1,5})([+-]|@\d(?:\.\d{1,3})?)?$/;
+  const FITS = { s: /^$/, q: /^[+-]$/, e: /^$/, r: /^@[\d.]+$/ };
   let unkept = ""; // where a browser keeps nothing, the page does
   const stored = () => { try { return localStorage.getItem(KEY) ?? unkept; } catch { return unkept; } };
   const store = text => { unkept = text; try { localStorage.setItem(KEY, text); } catch { /* full, or forbidden */ } };
 
   const today = (now = new Date()) =>
     Math.max(0, Math.round((Date.UTC(now.getFullYear(), now.getMonth(), now.getDate()) - Date.UTC(2026, 0, 1)) / 864e5));
-  // [day, state] of one name: the first day of a reading or a pass, the last of an answer or a review, of one day the lower step.
-  const later = (kind, [day, state], [other, its]) => {
+  // [day, state] of one name: the first day of a reading or a pass, the last of an answer or a review, of one day the lower step; of a
+  // review also how often it was asked.
+  const later = (kind, [day, state, asked], [other, its, times]) => {
     if (kind === "s" || kind === "e") return [Math.min(day, other), 0];
     if (kind === "q") return [Math.max(day, other), Math.max(state, its)];
-    return day > other || (day === other && state <= its) ? [day, state] : [other, its];
+    const stays = day - other || its - state || asked - times;
+    return stays >= 0 ? [day, state, asked] : [other, its, times];
   };
   const put = (record, name, entry) => record.set(name, record.has(name) ? later(name[0], record.get(name), entry) : entry);
 
@@ -24,13 +26,13 @@ const courseRecord = (() => {
     for (const text of words) {
       const [, kind, name, day, end = ""] = WORD.exec(text) ?? [];
       if (!kind || !FITS[kind].test(end)) throw Error(`The line has a word that says nothing: '${text.slice(0, 40)}'. Copy it again.`);
-      put(record, `${kind}:${name}`, [+day, kind === "r" ? +end[1] : +(end === "+")]);
+      put(record, `${kind}:${name}`, kind === "r" ? [+day, +end[1], +end.slice(3)] : [+day, +(end === "+")]);
     }
     return record;
   };
-  const ends = { s: () => "", e: () => "", q: state => "-+"[state], r: state => `@${state}` };
+  const ends = { s: () => "", e: () => "", q: state => "-+"[state], r: (state, asked) => `@${state}.${asked}` };
   const line = record => {
-    const words = [...record].map(([name, [day, state]]) => `${name}=${day}${ends[name[0]](state)}`).sort();
+    const words = [...record].map(([name, [day, ...state]]) => `${name}=${day}${ends[name[0]](...state)}`).sort();
     return ["r2r1", words.length, ...words].join(" ");
   };
   const read = () => { try { return parse(stored()); } catch { return new Map(); } };
@@ -45,7 +47,7 @@ const courseRecord = (() => {
     globalThis.dispatchEvent?.(new Event("course-record"));
     return line(record).split(" ").slice(2).filter(word => !before.has(word)).length;
   };
-  return { today, parse, line, read, bring, heard, note: (name, state = 0, day = today()) => bring(new Map([[name, [day, state]]])) };
+  return { today, parse, line, read, bring, heard, note: (name, ...state) => bring(new Map([[name, [today(), ...state]]])) };
 })();
 
 if (globalThis.document) addEventListener("DOMContentLoaded", () => {

@@ -20,22 +20,23 @@ const courseReview = (() => {
       .sort(([a, i], [b, j]) => a - b || i - j).map(([, i]) => cards[i]).filter(card => (spent += seconds(card)) <= A_DAY);
   };
   const step = (record, name, known) => known ? Math.min((record.get(`r:${name}`)?.[1] ?? 0) + 1, SPANS.length) : 0;
-  const setting = (card, today) => (today + [...card.name].reduce((n, c) => n + c.charCodeAt(), 0)) % card.fills.length;
+  const times = (record, name) => record.get(`r:${name}`)?.[2] ?? 0;
+  const setting = (card, asked) => (asked + [...card.name].reduce((n, c) => n + c.charCodeAt(), 0)) % card.fills.length;
 
   // A card with its numbers: {text, replies: [[value, told]], right, hash, salt}.
-  const shown = (card, today) => {
-    const index = setting(card, today), fills = [...card.fills[index]];
+  const shown = (card, asked) => {
+    const index = setting(card, asked), fills = [...card.fills[index]];
     if (card.call) {
       const [statement, doc] = card.texts, [hash, salt] = card.hashes[index];
       return { text: statement, doc, call: `${card.call}(${card.given.map((name, i) => `${name}=${fills[i]}`).join(", ")})`, replies: [], hash, salt };
     }
     const [text, ...said] = card.texts.map(part => [...part].map(c => c === SLOT ? fills.shift() : c).join(""));
     let replies = said.flatMap((value, i) => i % 2 ? [] : [[value, said[i + 1]]]);
-    const right = replies[card.right[index]], turn = "unit" in card ? 0 : today % replies.length;
+    const right = replies[card.right[index]], turn = "unit" in card ? 0 : asked % replies.length;
     replies = [...replies.slice(turn), ...replies.slice(0, turn)];
     return { text, replies, right: replies.indexOf(right) };
   };
-  return { due, waiting, step, setting, shown };
+  return { due, waiting, step, times, shown };
 })();
 
 if (globalThis.document) addEventListener("DOMContentLoaded", () => {
@@ -95,11 +96,12 @@ if (globalThis.document) addEventListener("DOMContentLoaded", () => {
         days.length ? `Next review: ${date()}, ${days.filter(day => day === first).length} of them.` : "Nothing waits: what you read comes the next day."));
       return;
     }
-    const card = left[0], { holder, form, details } = asked(card, courseReview.shown(card, today));
+    const card = left[0], { holder, form, details } = asked(card, courseReview.shown(card, courseReview.times(record, card.name)));
     const answer = right => {
       if (form.dataset.done) return;
       form.dataset.done = "";
-      courseRecord.note(`r:${card.name}`, courseReview.step(courseRecord.read(), card.name, right), today);
+      const now = courseRecord.read();
+      courseRecord.note(`r:${card.name}`, courseReview.step(now, card.name, right), courseReview.times(now, card.name) + 1);
       details.open = true;
       form.querySelector(".unknown").remove();
       const on = add(holder, "button", { type: "button", className: "on-with-it" }, right ? "Next" : "Next; this one comes tomorrow");

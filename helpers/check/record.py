@@ -5,9 +5,9 @@ Either is carried to the other as one line of text, such as
     r2r1 3 e:1.3=333 q:sec-matmul.1=333+ s:sec-bounds=332
 
 which says how many words follow, so that a line cut short is noticed, and in each word what, its name and a day, counted from the
-first of 2026: a section read, a question answered (+ right, - not yet), an exercise passed, a card of review with its step. What is
-brought is merged and replaces nothing, so that a line may be brought twice, in any order. book/_static/record.js does the same; a test
-holds the two together.
+first of 2026: a section read, a question answered (+ right, - not yet), an exercise passed, a card of review with its step and,
+behind a dot, how often it was asked. What is brought is merged and replaces nothing, so that a line may be brought twice, in any order.
+book/_static/record.js does the same; a test holds the two together.
 """
 
 import re
@@ -25,15 +25,16 @@ from . import progress
 FIRST_DAY = date(2026, 1, 1)
 GREEN = "#1a7f37"  # 4.8:1 on white and 4.0:1 on JupyterLab's dark ground, large enough for bold text
 KINDS = {"s": "sections", "q": "questions", "e": "passed", "r": "reviews"}
-WORD = re.compile(r"^([sqer]):([\w.:-]{1,80})=(\d{1,5})([+-]|@\d)?$")
-ENDS = {"s": r"$", "q": r"[+-]$", "e": r"$", "r": r"@\d$"}
+WORD = re.compile(r"^([sqer]):([\w.:-]{1,80})=(\d{1,5})([+-]|@\d(?:\.\d{1,3})?)?$")
+ENDS = {"s": r"$", "q": r"[+-]$", "e": r"$", "r": r"@[\d.]+$"}
 
 
 class Entry(NamedTuple):
-    """A day of the course (0 is the first of 2026), and what was so then: right, or the step of a review."""
+    """A day of the course (0 is the first of 2026), and what was so then: right, or the step of a review; how often it was asked."""
 
     day: int
     state: int = 0
+    asked: int = 0
 
 
 @dataclass
@@ -76,13 +77,13 @@ def later(kind: str, a: Entry, b: Entry) -> Entry:
     """Of two entries of one name that which stays; of two reviews on a day the lower step, so that nothing is known by accident.
 
     >>> later("r", Entry(3, 2), Entry(4, 0)), later("q", Entry(3, 1), Entry(4, 0)), later("s", Entry(3), Entry(4))
-    (Entry(day=4, state=0), Entry(day=4, state=1), Entry(day=3, state=0))
+    (Entry(day=4, state=0, asked=0), Entry(day=4, state=1, asked=0), Entry(day=3, state=0, asked=0))
     """
     if kind in "se":
         return min(a, b)
     if kind == "q":
         return Entry(max(a.day, b.day), max(a.state, b.state))
-    return max(a, b, key=lambda entry: (entry.day, -entry.state))
+    return max(a, b, key=lambda entry: (entry.day, -entry.state, entry.asked))
 
 
 def day_of(day: date) -> int:
@@ -99,7 +100,7 @@ def iso(day: int) -> str:
 
 def as_line(record: Record) -> str:
     """The record as one line of text."""
-    ends = {"s": lambda e: "", "q": lambda e: "-+"[e.state], "e": lambda e: "", "r": lambda e: f"@{e.state}"}
+    ends = {"s": lambda e: "", "q": lambda e: "-+"[e.state], "e": lambda e: "", "r": lambda e: f"@{e.state}.{e.asked}"}
     words = [
         f"{kind}:{name}={entry.day}{end(entry)}"
         for kind, end in ends.items()
@@ -111,8 +112,8 @@ def as_line(record: Record) -> str:
 def of_line(line: str) -> Record:
     """What a line of text says; ValueError says what is wrong with it.
 
-    >>> of_line("r2r1 2 s:sec-bounds=332 r:sec-matmul.1=333@2").reviews
-    {'sec-matmul.1': Entry(day=333, state=2)}
+    >>> of_line("r2r1 2 s:sec-bounds=332 r:sec-matmul.1=333@2.4").reviews
+    {'sec-matmul.1': Entry(day=333, state=2, asked=4)}
     >>> of_line("r2r1 2 s:sec-bounds=332")
     Traceback (most recent call last):
     ValueError: The line is cut short: it says that it has 2 words, and 1 is here. Copy all of it.
@@ -128,8 +129,8 @@ def of_line(line: str) -> Record:
         m = WORD.match(word)
         if not m or not re.search(ENDS[m[1]], word):
             raise ValueError(f"The line has a word that says nothing: {word[:40]!r}. Copy it again.")
-        state = int(m[4][1]) if m[1] == "r" else int(m[4] == "+")
-        kind, entry = getattr(found, KINDS[m[1]]), Entry(int(m[3]), state)
+        state, asked = (int(m[4][1]), int(m[4][3:] or 0)) if m[1] == "r" else (int(m[4] == "+"), 0)
+        kind, entry = getattr(found, KINDS[m[1]]), Entry(int(m[3]), state, asked)
         kind[m[2]] = later(m[1], kind[m[2]], entry) if m[2] in kind else entry
     return found
 
@@ -138,7 +139,7 @@ def _entries(content: dict, kind: str) -> dict[str, Entry]:
     """What of a file can be understood; the rest is nobody's record."""
     own = content.get(kind)
     pairs = own.items() if isinstance(own, dict) else ()
-    fine = lambda e: isinstance(e, list) and len(e) == 2 and all(isinstance(n, int) and n >= 0 for n in e)  # noqa: E731
+    fine = lambda e: isinstance(e, list) and len(e) in (2, 3) and all(isinstance(n, int) and n >= 0 for n in e)  # noqa: E731
     return {str(name): Entry(*entry) for name, entry in pairs if fine(entry)}
 
 

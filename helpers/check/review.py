@@ -7,6 +7,7 @@ of these spans, who does not sees it tomorrow; known four times in a row, it is 
 
 import hashlib
 import json
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
@@ -75,16 +76,21 @@ def answered(record: Record, name: str, known: bool, today: int) -> None:
     """Move a card on that was known, and one that was not to tomorrow."""
     before = record.reviews.get(name)
     step = min((before.state if before else 0) + 1, len(SPANS)) if known else 0
-    record.reviews[name] = Entry(today, step)
+    record.reviews[name] = Entry(today, step, times(record, name) + 1)
 
 
-def setting(card: dict, today: int) -> int:
-    """Which of a card's settings it has on a day: the next one each day, so that after each of SPANS it is another.
+def times(record: Record, name: str) -> int:
+    """How often a card was asked."""
+    return record.reviews.get(name, Entry(0)).asked
 
-    >>> [setting({"name": "sec-a.1", "fills": [[], [], [], []]}, day) for day in (11, 12, 15, 22, 43)]
-    [3, 0, 3, 2, 3]
+
+def setting(card: dict, asked: int) -> int:
+    """Which of a card's settings it has after it was asked so often: the next one each time, however long somebody stays away.
+
+    >>> [setting({"name": "sec-a.1", "fills": [[], [], [], []]}, asked) for asked in range(5)]
+    [0, 1, 2, 3, 0]
     """
-    return (today + sum(map(ord, card["name"]))) % len(card["fills"])
+    return (asked + sum(map(ord, card["name"]))) % len(card["fills"])
 
 
 @dataclass(frozen=True)
@@ -106,9 +112,9 @@ class Shown:
         return "exercise" if "call" in self.card else "number" if "unit" in self.card else "choice"
 
 
-def shown(card: dict, today: int) -> Shown:
-    """A card as it comes on a day."""
-    index = setting(card, today)
+def shown(card: dict, asked: int) -> Shown:
+    """A card as it comes after it was asked so often."""
+    index = setting(card, asked)
     fills = iter(card["fills"][index])
     if "call" in card:
         call = ", ".join(f"{name}={value}" for name, value in zip(card["given"], fills))
@@ -118,7 +124,7 @@ def shown(card: dict, today: int) -> Shown:
     replies = list(zip(said[::2], said[1::2]))
     right = replies[card["right"][index]]
     if "unit" not in card:  # choices stand in another order, too
-        turn = today % len(replies)
+        turn = asked % len(replies)
         replies = replies[turn:] + replies[:turn]
     return Shown(card, text, tuple(replies), replies.index(right), index)
 
@@ -130,6 +136,8 @@ def judged(card: Shown, answer: str) -> tuple[bool, str] | None:
         return (i == card.right, card.replies[i][1]) if 0 <= i < len(card.replies) else None
     try:
         given = number(answer.strip().removesuffix(card.card.get("unit") or "%").replace(" ", ""))
+        if math.isnan(given):
+            return None
     except (ValueError, ZeroDivisionError):
         return None
     if card.kind == "number":

@@ -184,13 +184,13 @@ NUMBERS = [*study_time.exercises()][:40]
 def drawn(draw: random.Random) -> Record:
     """A record that days of work could have made."""
 
-    def some(names, states):
+    def some(names, states, times=1):
         return {
-            name: Entry(draw.randrange(300, 400), draw.choice(states))
+            name: Entry(draw.randrange(300, 400), draw.randrange(states), draw.randrange(times))
             for name in draw.sample(names, draw.randrange(20))
         }
 
-    return Record(some(LABELS, [0]), some(QUESTIONS, [0, 1]), some(NUMBERS, [0]), some(QUESTIONS, [0, 1, 2, 3, 4]))
+    return Record(some(LABELS, 1), some(QUESTIONS, 2), some(NUMBERS, 1), some(QUESTIONS, 5, 12))
 
 
 def merged(*records: Record) -> Record:
@@ -292,10 +292,10 @@ def test_the_start_page_has_ticks_along_the_path_and_a_link_to_what_is_next(work
 
 def test_what_a_line_brought_stays_passed_and_is_carried_on(work):
     path = work / "progress.json"
-    record.change(path, lambda r: r.bring(of_line("r2r1 2 e:1.1=300 r:sec-bounds.1=310@2")))
+    record.change(path, lambda r: r.bring(of_line("r2r1 2 e:1.1=300 r:sec-bounds.1=310@2.4")))
     progress.note("1.1", "f", 0, 2, 1)  # a wrong try afterwards
     progress.note("1.2", "f", 1, 2, 1)  # one part of two
-    assert as_line(record.read(path)) == "r2r1 2 e:1.1=300 r:sec-bounds.1=310@2"
+    assert as_line(record.read(path)) == "r2r1 2 e:1.1=300 r:sec-bounds.1=310@2.4"
 
 
 def test_a_file_with_something_else_in_it_costs_only_that(work):
