@@ -1,6 +1,6 @@
 """What the cost functions do with their arguments: which numbers they take, and what they say of others.
 
-`@formula` stands above each public formula, and above each class of the formulas. Called from outside, the formula then
+`@formula` stands above each public formula, and `@record` above each class of them. Called from outside, the formula then
 
 * takes integer arrays of any width as floats, for 8192·8192·32 does not fit into 32 bits; whole numbers of NumPy and of
   Python become Python's, which are exact;
@@ -17,9 +17,10 @@ import threading
 import types
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import cached_property, partial, wraps
 from itertools import chain, repeat
-from typing import Annotated, Union, get_args, get_origin
+from typing import Annotated, Union, dataclass_transform, get_args, get_origin
 
 from helpers.numeric import AS_THEY_ARE, fitting, is_array, is_record, plain, taken
 
@@ -58,6 +59,22 @@ def formula(target=None, *, signed: str = ""):
         return partial(formula, signed=signed)
     wrap = partial(_formula, signed=frozenset(signed.split()))
     return _with_members(target, wrap) if inspect.isclass(target) else wrap(target)
+
+
+@dataclass_transform(frozen_default=True)
+def record(target=None, *, signed: str = ""):
+    """Above a class of the formulas: it is a frozen dataclass, whose fields are looked at as arguments are.
+
+    >>> @record
+    ... class Link:
+    ...     bandwidth: float
+    >>> Link("fast")
+    Traceback (most recent call last):
+    ValueError: Link: bandwidth is a number, not 'fast'
+    """
+    if target is None:
+        return partial(record, signed=signed)
+    return formula(dataclass(frozen=True)(target), signed=signed)
 
 
 def declared(target):

@@ -110,7 +110,7 @@ def _members(module: str, node: ast.ClassDef) -> Iterator[str]:
     yield repr(f"{module}.{node.name}")
     yield f"methods={tuple(n for n in marks if n not in properties)!r}"
     yield f"properties={properties!r}"
-    if any(ast.unparse(d).startswith("dataclass") for d in node.decorator_list):
+    if any(ast.unparse(d).startswith(("dataclass", "record")) for d in node.decorator_list):
         fields = [n.target.id for n in node.body if isinstance(n, ast.AnnAssign) and isinstance(n.target, ast.Name)]
         yield f"fields={tuple(fields)!r}"
 

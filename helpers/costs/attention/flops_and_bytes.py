@@ -8,9 +8,9 @@ Source: Dao et al., "FlashAttention" (2022); Dao, "FlashAttention-2" (2023); Sha
 Errors of the course's sources are listed in its errata (E004).
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from helpers.arguments import formula
+from helpers.arguments import formula, record
 from helpers.costs.rooflines.roofline import Move, Work
 from helpers.costs.transformers import parameters_and_flops
 from helpers.costs.transformers.parameters_and_flops import paged_tokens
@@ -19,8 +19,7 @@ from helpers.numeric import ceil, floor, maximum, minimum, plain
 from . import io_complexity as io
 
 
-@formula
-@dataclass(frozen=True)
+@record
 class Attention:
     """softmax(Q K^T / sqrt(H)) V of B sequences: T queries, the last of S keys, in N heads of size H on K KV heads.
 
@@ -98,8 +97,7 @@ def _beyond(n, a: Attention):
     return parameters_and_flops.pairs(m := maximum(n - a.window, 0), m, a.keep)
 
 
-@formula(signed="other")
-@dataclass(frozen=True)
+@record(signed="other")
 class Pass:
     """What a forward or a backward pass of attention does on one device; passes add up, in sequence.
 
@@ -133,7 +131,6 @@ class Pass:
     def work(self, dtype: str = "bf16") -> Work:
         """Products, bytes and sends as the `Work` that `roofline` prices and plots.
 
-        >>> from helpers.costs.rooflines.chips import chip
         >>> from helpers.costs.rooflines.roofline import on_chip
         >>> on_chip(fused(Attention(8192)).work(), chip("v5e")).bound, on_chip(flash(Attention(8192), 512).work(), chip("v5e")).bound
         ('hbm', 'math')

@@ -7,9 +7,7 @@ Source: Dao et al., "FlashAttention" (2022); Dao, "FlashAttention-2" (2023); Sha
 and Gimelshein, "Online normalizer calculation for softmax" (2018).
 """
 
-from dataclasses import dataclass
-
-from helpers.arguments import Count, formula
+from helpers.arguments import Count, formula, record
 from helpers.numeric import ceil, floor_near, maximum, minimum, plain, sqrt
 
 SOFTMAX_ACCESSES = {"naive": 3, "safe": 4, "online": 3}
@@ -84,8 +82,7 @@ def flash_limit(L, H, M):
     return 12 * L * L * H * H / M
 
 
-@formula
-@dataclass(frozen=True)
+@record
 class Visits:
     """Blocks of scores that a mask leaves something of. `full` need no mask, `partial` do; `rows` for each block of queries."""
 
@@ -170,8 +167,7 @@ def warp_floats(R, C, H, warps, split="queries"):
     return R * H + warps * 2 * C * H, 0 * R
 
 
-@formula
-@dataclass(frozen=True)
+@record
 class Layout:
     """Bytes of a step's arrays on the chip.
 
@@ -189,8 +185,11 @@ class Layout:
     sums: bool = True
 
 
+USUAL = Layout()
+
+
 @formula
-def block_bytes(R, C, H, layout: Layout = Layout(), backward=False):
+def block_bytes(R, C, H, layout: Layout = USUAL, backward=False):
     """Bytes on the chip of a step of Flash 2. Forward R rows of Q and O stay, K and V come in. Backward, keys are outside:
     K, V, dK, dV stay, Q, dO, dQ and two numbers of each row come in (dQ goes out again), S and P, dP and dS are alive.
 
@@ -208,7 +207,7 @@ def block_bytes(R, C, H, layout: Layout = Layout(), backward=False):
 
 
 @formula
-def largest_block(M, H: Count, layout: Layout = Layout(), backward=False, multiple=16):
+def largest_block(M, H: Count, layout: Layout = USUAL, backward=False, multiple=16):
     """Largest b with b queries and b keys in M BYTES of fast memory, a whole `multiple`; 0 if not even that fits.
 
     >>> largest_block(128 * 2**20, 128)                # VMEM of a v5e

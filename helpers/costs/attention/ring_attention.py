@@ -7,9 +7,9 @@ Source: Liu et al., "Ring Attention with Blockwise Transformers" (2023); Brandon
 al., "Tree Attention" (2024). Errors of the course's sources are listed in its errata (E004).
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from helpers.arguments import Count, formula
+from helpers.arguments import Count, formula, record
 from helpers.costs.rooflines.roofline import Move, Time
 from helpers.costs.sharding.collectives import seconds
 from helpers.numeric import maximum, plain, where
@@ -140,8 +140,7 @@ def stripes_speed_up(n, C=float("inf")):
     return ((n - 1) * whole + 1) / n
 
 
-@formula
-@dataclass(frozen=True)
+@record
 class Hops:
     """Seconds of a ring: of the work of a hop, of a send, and of all, sends hidden behind work where they are shorter."""
 

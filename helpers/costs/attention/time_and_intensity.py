@@ -9,9 +9,9 @@ Decoding: One Write-Head is All You Need" (2019); Ainslie et al., "GQA" (2023). 
 among them, are listed in its errata (E004).
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from helpers.arguments import Count, formula
+from helpers.arguments import Count, formula, record
 from helpers.costs.rooflines.roofline import Time
 from helpers.numeric import maximum, minimum, plain
 
@@ -20,8 +20,7 @@ from .io_complexity import Layout, largest_block
 from .linear_attention import linear
 
 
-@formula
-@dataclass(frozen=True)
+@record
 class Rates:
     """What a device does in a second: FLOPs of products, bytes of HBM, exponentials, other FLOPs, bytes over its link one way.
 
@@ -180,8 +179,7 @@ def decode_speed_up(D, N, K=1):
     return (D + N) / (D * K / N + N)
 
 
-@formula
-@dataclass(frozen=True)
+@record
 class Complexity:
     """A row of the table of variants, for B sequences of L tokens; orders, as in this module.
 

@@ -11,10 +11,9 @@ DeepSeek-V3 (arXiv 2412.19437), section 2.1.2 and its published modeling code.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from random import Random
 
-from helpers.arguments import Count, formula
+from helpers.arguments import Count, formula, record
 from helpers.costs.racks.cluster import Cluster
 from helpers.costs.racks.measured_collectives import FP8_COPY
 from helpers.costs.racks.tiered_collectives import alpha_beta, dispatch as dispatched
@@ -80,8 +79,7 @@ def least_width_of_step(alpha, n, dispatch=1, combine=2, gradients=4, matrices=3
 # Bytes and seconds, by tier.
 
 
-@formula
-@dataclass(frozen=True)
+@record
 class ExchangeSeconds:
     """Seconds that links and cards are busy with the dispatch and the combine of one layer."""
 

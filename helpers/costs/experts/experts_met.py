@@ -6,10 +6,9 @@ Source: derived here; tests hold it against DeepGEMM pull request 316 and vLLM p
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import exp, lgamma
 
-from helpers.arguments import Count, formula
+from helpers.arguments import Count, formula, record
 from helpers.costs.training.closed_forms import expert_bytes
 from helpers.numeric import ceil, log, maximum
 
@@ -48,8 +47,7 @@ def met_unevenly(chances: Sequence[float], tokens):
 # One layer of decoding.
 
 
-@formula
-@dataclass(frozen=True)
+@record
 class ExpertSeconds:
     """Seconds of a device's experts: weights are read, rows are multiplied, copies are sent; the longest decides."""
 
@@ -82,8 +80,7 @@ def expert_seconds(t, experts, D, F, k, C, W_hbm, W, n, weight=1, dispatch=1, co
     )
 
 
-@formula
-@dataclass(frozen=True)
+@record
 class Crossings:
     """Tokens of a device from which arithmetic, and the exchange, take longer than reading weights; and the least F with which
     arithmetic takes longer than the exchange, whatever the tokens.

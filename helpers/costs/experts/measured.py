@@ -7,10 +7,10 @@ Source: derived here; the rows of book/data/expert_layers.json, each with its so
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from math import log
 
-from helpers.arguments import Count, formula
+from helpers.arguments import Count, formula, record
 from helpers.costs.inference.serving_operations import met
 from helpers.costs.training.closed_forms import expert_bytes
 from helpers.numeric import maximum
@@ -20,8 +20,7 @@ from .exchange import copy_bytes
 # One kernel.
 
 
-@formula
-@dataclass(frozen=True)
+@record
 class ExpertWork:
     """What a device does in one layer of experts.
 
@@ -51,8 +50,7 @@ def expert_work(t, D, F, E, k, ep, weights: str = "fp8", dispatch: str = "fp8", 
     )
 
 
-@formula
-@dataclass(frozen=True)
+@record
 class KernelShares:
     """Seconds before anything moves, and shares of the published rates that a kernel reaches."""
 
@@ -78,8 +76,7 @@ def kernel_seconds(work: ExpertWork, shares: KernelShares, C, W_hbm, W):
     return shares.start + maximum(*parts)
 
 
-@formula
-@dataclass(frozen=True)
+@record
 class MeasuredLayer:
     """What a kernel was measured to take, and on a chip of which rates."""
 

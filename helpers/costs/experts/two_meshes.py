@@ -10,17 +10,15 @@ Source: derived here; Liu et al. 2025, "MoE Parallel Folding" (arXiv 2504.14960)
 torchtitan, distributed/parallel_dims.py, of which tests have the example.
 """
 
-from dataclasses import dataclass
 from math import inf
 
-from helpers.arguments import Count, formula
+from helpers.arguments import Count, formula, record
 from helpers.costs.rooflines.machines import divisors
 from helpers.costs.training.closed_forms import expert_bytes
 from helpers.numeric import where
 
 
-@formula
-@dataclass(frozen=True)
+@record
 class Folding:
     """How the chips of a pipeline stage hold experts: neighbours share an expert, then come other experts, then copies of all."""
 
@@ -59,8 +57,7 @@ def attention_sends(t, D, tp, bytes_each=2):
     return 2 * bytes_each * t * D * (tp - 1)
 
 
-@formula
-@dataclass(frozen=True)
+@record
 class ExpertSends:
     """Bytes that a device sends for the experts of a layer: exchange and tensor in a forward pass, gradients once in a step.
 
@@ -96,8 +93,7 @@ def expert_sends(t, D, F, E, k, folding: Folding, dispatch=2, combine=2, gradien
 # What a device holds.
 
 
-@formula
-@dataclass(frozen=True)
+@record
 class HeldBytes:
     """Bytes of a device: weights and gradients of its experts and of all other layers, and its part of the optimizer's state."""
 

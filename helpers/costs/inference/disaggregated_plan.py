@@ -6,10 +6,10 @@ estimated by `serving_estimate`, and numbered so that neither waits for the othe
 
 from bisect import bisect_right
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import inf
 
-from helpers.arguments import Count, formula
+from helpers.arguments import Count, formula, record
 from helpers.costs.rooflines.hardware import Chip
 from helpers.costs.transformers.config import Config
 from helpers.costs.transformers.parameters_and_flops import kv_cache
@@ -25,8 +25,7 @@ from .serving_plan import SIZES, USUAL, Target, check, deployments
 BUSY = (0.5, 0.7, 0.9)
 
 
-@formula
-@dataclass(frozen=True)
+@record
 class Disaggregated:
     """Some prefill servers beside some decode servers.
 
@@ -80,8 +79,7 @@ class Disaggregated:
         return self.rate * self.answer
 
 
-@formula
-@dataclass(frozen=True)
+@record
 class Reader:
     """A prefill server that reads so many prompts in a pass.
 
@@ -136,8 +134,6 @@ def disaggregated_plans(
 
     Decode servers get no more requests than the others read.
 
-    >>> from helpers.costs.rooflines.chips import chip
-    >>> from helpers.costs.transformers.public_models import model
     >>> from .serving_constants import ENGINES
     >>> best = max(disaggregated_plans(model("llama-3-8b"), chip("H100"), 8, 4000, 500, ENGINES["vllm"]), key=lambda a: a.rate)
     >>> best.chips <= 8, best.at_once, best.gap.parts["prompts"] if "prompts" in best.gap.parts else "no prompts"

@@ -224,8 +224,6 @@ def timings(r: Replica, s: Slice) -> Timings:
     heads and over sequences beyond (`sharded_decode_step`). So a layer of a prefill, too, gathers and scatters twice over all
     chips, where one of a step sends two AllReduces.
 
-    >>> from helpers.costs.rooflines.chips import chip
-    >>> from helpers.costs.transformers.public_models import model
     >>> v5e = chip("v5e")
     >>> prefill, step, mixed = timings(Replica(model("llama-3-8b"), v5e), Slice(v5e, (2, 4)))
     >>> f"{1e3 * prefill(1024):.1f} ms {1e3 * step(16, 4096):.2f} ms {1e3 * mixed(16, 4096, 256, 1024):.2f} ms"
@@ -245,8 +243,6 @@ def timings(r: Replica, s: Slice) -> Timings:
 def prefill_alone(r: Replica, s: Slice) -> Prefill:
     """prefill(T) of a server that does nothing else: cut in the best way for each prompt, links included.
 
-    >>> from helpers.costs.rooflines.chips import chip
-    >>> from helpers.costs.transformers.public_models import model
     >>> v5e = chip("v5e")
     >>> f"{1e3 * prefill_alone(Replica(model('llama-3-8b'), v5e), Slice(v5e, (2, 4)))(1024):.1f} ms"
     '14.4 ms'

@@ -10,9 +10,8 @@ Pope et al., "Efficiently Scaling Transformer Inference" (2022).
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
-from helpers.arguments import Count, formula
+from helpers.arguments import Count, formula, record
 from helpers.costs.rooflines.hardware import Chip
 from helpers.costs.rooflines.roofline import critical_batch_limit
 from helpers.costs.sharding.sharded_array import bytes_each
@@ -69,7 +68,6 @@ def saturating_batch(chip: Chip, weights: str = "bf16", math: str = "bf16", E=1,
     C is the rate of the type that the arithmetic runs in. So int8 weights halve the batch, and int8 arithmetic, at
     twice the rate, doubles it again. With experts E/k times as many. More chips to a replica change nothing.
 
-    >>> from helpers.costs.rooflines.chips import chip
     >>> v5e = chip("v5e")
     >>> [round(saturating_batch(v5e, w, m), 1) for w, m in (("bf16", "bf16"), ("int8", "bf16"), ("int8", "int8"))]
     [243.2, 121.6, 243.2]
@@ -79,8 +77,7 @@ def saturating_batch(chip: Chip, weights: str = "bf16", math: str = "bf16", E=1,
     return critical_batch_limit(chip.rate(math), chip.hbm_bandwidth, bytes_each(weights)) * E / k
 
 
-@formula
-@dataclass(frozen=True)
+@record
 class Row:
     """A column of the tables of batches: B sequences, bytes of their caches, of these and the weights; seconds, tokens/s."""
 

@@ -8,10 +8,9 @@ Source: Austin et al. 2025, Section 7; Pope et al., "Efficiently Scaling Transfo
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from functools import cached_property
 
-from helpers.arguments import formula
+from helpers.arguments import formula, record
 from helpers.costs.rooflines.hardware import Chip, Slice
 from helpers.costs.rooflines.roofline import Time, Work, time
 from helpers.costs.sharding.sharded_array import bytes_each
@@ -26,7 +25,6 @@ from .latency_and_throughput import reload_crossover
 def shapes(chip: Chip) -> Iterator[tuple[int, ...]]:
     """Slices of 1, 2, 4, … chips up to a pod, each as near to a square or cube as can be.
 
-    >>> from helpers.costs.rooflines.chips import chip
     >>> [*shapes(chip("v5e"))][:6], [*shapes(chip("v5p"))][:4], [*shapes(chip("H100"))]
     ([(1, 1), (1, 2), (2, 2), (2, 4), (4, 4), (4, 8)], [(1, 1, 1), (1, 1, 2), (1, 2, 2), (2, 2, 2)], [(1,), (2,), (4,), (8,)])
     """
@@ -44,7 +42,6 @@ def shapes(chip: Chip) -> Iterator[tuple[int, ...]]:
 def smallest_slice(chip: Chip, n_bytes: float) -> Slice:
     """The smallest of `shapes` whose HBM holds that many bytes.
 
-    >>> from helpers.costs.rooflines.chips import chip
     >>> smallest_slice(chip("v5e"), 211.7e9).shape               # Austin et al. 2025, question 6: at least 13.2 chips
     (4, 4)
     """
@@ -62,8 +59,7 @@ def _width(kind):
     return bytes_each(kind) if isinstance(kind, str) else kind
 
 
-@formula
-@dataclass(frozen=True)
+@record
 class Pass:
     """Seconds of a prefill or of a decode step.
 
@@ -90,8 +86,7 @@ class Pass:
         return role, self.roles[role].bound
 
 
-@formula
-@dataclass(frozen=True)
+@record
 class Replica:
     """A model on chips that share its weights and caches evenly.
 
@@ -102,8 +97,6 @@ class Replica:
 
     Scales of narrow weights and caches are left out (one for a column of a matrix is a share of 1/D).
 
-    >>> from helpers.costs.rooflines.chips import chip
-    >>> from helpers.costs.transformers.public_models import model
     >>> r = Replica(model("llama-2-13b"), chip("v5e"), 8)
     >>> f"{r.weight_bytes / 1e9:.1f} GB {r.kv(8192) / 1e9:.2f} GB", int(r.largest_batch(8192))
     ('26.0 GB 6.71 GB', 15)
@@ -217,8 +210,6 @@ class Replica:
     def mixed(self, B, S, T, done) -> Pass:
         """Seconds of a mixed step.
 
-        >>> from helpers.costs.rooflines.chips import chip
-        >>> from helpers.costs.transformers.public_models import model
         >>> r = Replica(model("llama-3-8b"), chip("v5e"), 8)
         >>> step, piece, both = r.decode(16, 4096), r.mixed(0, 0, 256, 0), r.mixed(16, 4096, 256, 0)
         >>> [f"{1e3 * p.seconds:.2f} ms" for p in (step, piece, both)]                 # one pass, not two
@@ -255,8 +246,7 @@ class Replica:
         return reload_crossover(self.kv(1), (f.layers - f.attention) / 2, self.C, self.pcie, f.attention, setup)
 
 
-@formula
-@dataclass(frozen=True)
+@record
 class Point:
     """A way to run a model.
 
@@ -279,8 +269,6 @@ class Point:
 def cheapest(candidates: Iterable[Point], latency) -> Point:
     """Of those that fit and take no more than `latency` seconds a token, the one that makes most tokens/s of a chip.
 
-    >>> from helpers.costs.rooflines.chips import chip
-    >>> from helpers.costs.transformers.public_models import model
     >>> from .sharded_decode_step import points
     >>> slices = [Slice(chip("v5e"), shape) for shape in ((2, 2), (2, 4), (4, 4))]
     >>> p = cheapest(points(Replica(model("llama-3-8b"), chip("v5e")), 2048, (1, 4, 16, 64), slices), latency=0.004)

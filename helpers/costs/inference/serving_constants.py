@@ -6,15 +6,14 @@ products, attention, experts and AllReduces on A100, H100, H200 and B200). No co
 its name.
 """
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from math import prod
 
-from helpers.arguments import formula
+from helpers.arguments import formula, record
 from helpers.costs.sharding.collective_prices import IN_ENGINE, IN_ENGINE_TOKENS
 
 
-@formula
-@dataclass(frozen=True)
+@record
 class Constants:
     """What kernels of all engines reach. Shares are of the vendor's figure; seconds are those of a kernel beside its bytes and FLOPs.
 
@@ -60,8 +59,7 @@ class Constants:
     power: float = 0.984
 
 
-@formula
-@dataclass(frozen=True)
+@record
 class Engine:
     """What one program that serves adds to its kernels.
 
@@ -142,8 +140,7 @@ inside: of a gap, of a first token; times that of experts, of an engine and of a
 # and pages when they start.
 
 
-@formula
-@dataclass(frozen=True)
+@record
 class Reserve:
     """An engine's default.
 

@@ -7,10 +7,10 @@ A step has what its engine adds: scheduling, sampling, seconds for each sequence
 Every number of a deployment or a batch may be an array.
 """
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 
-from helpers.arguments import formula
+from helpers.arguments import formula, record
 from helpers.costs.rooflines.chips import CHIPS
 from helpers.costs.rooflines.hardware import Chip
 from helpers.costs.sharding.collective_prices import (
@@ -46,7 +46,6 @@ def arithmetic(chip: Chip, weights: str) -> str:
 
     int8 and int4 are of weights alone: rows stay in bf16 (GPTQ, AWQ and their like).
 
-    >>> from helpers.costs.rooflines.chips import chip
     >>> [arithmetic(chip(c), w) for c, w in (("H100", "fp8"), ("A100", "fp8"), ("B200", "nvfp4"), ("H200", "mxfp4"), ("B200", "int4"))]
     ['fp8', 'bf16', 'fp4', 'bf16', 'bf16']
     """
@@ -54,8 +53,7 @@ def arithmetic(chip: Chip, weights: str) -> str:
     return wanted if wanted in chip.flops else "bf16"
 
 
-@formula
-@dataclass(frozen=True)
+@record
 class Stored:
     """How weights of a type are kept, and how products read them.
 
@@ -71,13 +69,10 @@ class Stored:
     narrower: float
 
 
-@formula
-@dataclass(frozen=True)
+@record
 class Server:
     """A model on chips, run by an engine. Without pp all its layers are computed at a time; pp stages work on parts of a batch.
 
-    >>> from helpers.costs.rooflines.chips import chip
-    >>> from helpers.costs.transformers.public_models import model
     >>> from .serving_constants import ENGINES
     >>> s = Server(model("llama-3-70b"), chip("H100"), Deployment(tp=8, weights="fp8"), ENGINES["vllm"])
     >>> f"{s.held / 1e9:.1f} GB", int(s.most(8192))
@@ -209,8 +204,6 @@ class Server:
     def decode(self, B, S) -> Estimate:
         """Seconds of a token for each of B sequences, which sees S keys, itself included: a step, or its share of one with drafts.
 
-        >>> from helpers.costs.rooflines.chips import chip
-        >>> from helpers.costs.transformers.public_models import model
         >>> from .serving_constants import ENGINES
         >>> s = Server(model("llama-3-70b"), chip("H100"), Deployment(tp=8, weights="fp8"), ENGINES["vllm"])
         >>> f"{1e3 * s.decode(1, 4096).mid:.0f} ms {1e3 * s.decode(64, 4096).mid:.0f} ms"
@@ -259,8 +252,7 @@ class Server:
         return maximum(room / self.cache(S), 0.0) * self.deployment.dp
 
 
-@formula
-@dataclass(frozen=True)
+@record
 class Loaded:
     """What users see of a server that they keep busy.
 
@@ -285,8 +277,6 @@ def loaded(s: Server, prompt, answer, users) -> Loaded:
     Where their caches do not fit at once, the others wait. A gap is a decode step, and the pieces of others' prompts that are
     read meanwhile; a first token waits for its own prompt, and for a part of those that came at the same time.
 
-    >>> from helpers.costs.rooflines.chips import chip
-    >>> from helpers.costs.transformers.public_models import model
     >>> from .serving_constants import ENGINES
     >>> s = Server(model("llama-3-70b"), chip("H100"), Deployment(tp=8, weights="fp8"), ENGINES["vllm"])
     >>> seen = loaded(s, 1024, 1024, 64)
@@ -325,8 +315,6 @@ def tokens_per_second(s: Server, prompt, answer, requests):
 
     As many as find room run together, and as all are alike, so they end: whole rounds, and a last one of those that are left.
 
-    >>> from helpers.costs.rooflines.chips import chip
-    >>> from helpers.costs.transformers.public_models import model
     >>> from .serving_constants import ENGINES
     >>> s = Server(model("llama-3-70b"), chip("H200"), Deployment(tp=2, weights="fp8", cache="fp8"), ENGINES["trtllm"])
     >>> round(tokens_per_second(s, 1000, 1000, 3000), -2)  # 2 GPUs, of which TensorRT-LLM 1.2 made 2 * 2,587

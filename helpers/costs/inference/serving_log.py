@@ -13,7 +13,7 @@ from functools import cached_property
 from math import floor
 from typing import NamedTuple
 
-from helpers.arguments import formula
+from helpers.arguments import formula, record
 from helpers.moved import old_field, old_parameter
 
 from .request_loads import Request
@@ -30,8 +30,7 @@ class Span(NamedTuple):
     requests: tuple[int, ...]
 
 
-@formula
-@dataclass(frozen=True)
+@record
 class Served:
     """What one request met, in seconds from the start of the simulation.
 
@@ -63,8 +62,7 @@ class Served:
         return tuple(b - a for a, b in zip(self.tokens, self.tokens[1:]))
 
 
-@formula
-@dataclass(frozen=True)
+@record
 class Log:
     """A served load.
 

@@ -9,10 +9,10 @@ experts, and each expert is cut over the tp·dp/ep others. Latent attention is a
 """
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 
-from helpers.arguments import Count, formula
+from helpers.arguments import Count, formula, record
 from helpers.costs.transformers.config import UNUSUAL, Config, LayerKind
 from helpers.costs.transformers.layer_products import (
     Product,
@@ -29,8 +29,7 @@ Formats, 2023), 8 for 16 of nvfp4 (NVIDIA, 2025). Scales of fp8 and int8 stand f
 FOUR = ("int4", "mxfp4", "nvfp4")
 
 
-@formula
-@dataclass(frozen=True)
+@record
 class Deployment:
     """How one model lies over chips, and in which types.
 
@@ -118,8 +117,7 @@ class Deployment:
         return self.weights
 
 
-@formula
-@dataclass(frozen=True)
+@record
 class Batch:
     """What a pass works on, in one group of tp chips.
 
@@ -143,8 +141,7 @@ class Batch:
         return self.decode * self.tokens + self.prefill
 
 
-@formula
-@dataclass(frozen=True)
+@record
 class Reading:
     """Attention of one device in a layer: what it reads of caches, and what it computes.
 
@@ -160,8 +157,7 @@ class Reading:
     prefill: float
 
 
-@formula
-@dataclass(frozen=True)
+@record
 class Layer:
     """One kind of layer on one device.
 
@@ -178,8 +174,7 @@ class Layer:
     routed: float
 
 
-@formula
-@dataclass(frozen=True)
+@record
 class Operations:
     """A pass of one device: layers of each kind, and the unembedding."""
 
@@ -300,7 +295,6 @@ def reading(c: Config, kind: LayerKind, deployment: Deployment, b: Batch) -> Rea
 def operations(c: Config, deployment: Deployment, b: Batch, logits) -> Operations:
     """A pass of one device, of which `logits` rows are unembedded.
 
-    >>> from helpers.costs.transformers.public_models import model
     >>> from helpers.costs.transformers.parameters_and_flops import parameters
     >>> c = model("llama-3-8b")
     >>> ops = operations(c, Deployment(), Batch(decode=4, keys=1000), 4)

@@ -9,9 +9,9 @@ and, from the number of chips, the replicas.
 
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from helpers.arguments import Count, formula
+from helpers.arguments import Count, formula, record
 from helpers.costs.rooflines.hardware import Chip
 from helpers.costs.rooflines.machines import divisors
 from helpers.costs.training.layout import Spelling, read
@@ -29,8 +29,7 @@ SIZES = tuple(sorted(n for e in range(13) for n in (2**e, 3 * 2**e) if n <= MOST
 LARGEST = 64  # chips of one replica, or a rack's domain
 
 
-@formula
-@dataclass(frozen=True)
+@record
 class Target:
     """What users are promised; None: nothing.
 
@@ -74,8 +73,7 @@ class Target:
         return 0, -plan.throughput, -plan.speed
 
 
-@formula
-@dataclass(frozen=True)
+@record
 class Plan:
     """A deployment with as many users as its replicas have in their batches.
 
@@ -145,8 +143,6 @@ def deployments(c: Config, chip: Chip, chips: Count, types: Deployment = USUAL) 
 
     types  a deployment with the types of what is stored
 
-    >>> from helpers.costs.rooflines.chips import chip
-    >>> from helpers.costs.transformers.public_models import model
     >>> [str(d) for d in deployments(model("llama-3-8b"), chip("H100"), 4)]
     ['replicas=4', 'tp=2 replicas=2', 'tp=4']
     >>> [str(d) for d in deployments(model("deepseek-v3"), chip("H200"), 8) if d.replicas == 1]
@@ -180,8 +176,6 @@ def replicas(
 
     ways  those that are looked at; none: all
 
-    >>> from helpers.costs.rooflines.chips import chip
-    >>> from helpers.costs.transformers.public_models import model
     >>> from .serving_constants import ENGINES
     >>> ways = replicas(model("llama-3-70b"), chip("H100"), 4000, 1000, ENGINES["vllm"])
     >>> [(str(batches[0].deployment), len(batches)) for batches in ways][:2]
@@ -223,8 +217,7 @@ def frontier(candidates: list[Plan]) -> list[Plan]:
     return out[::-1]
 
 
-@formula
-@dataclass(frozen=True)
+@record
 class Answer:
     """What a search found.
 
@@ -254,8 +247,6 @@ def plan(
 
     ways  of one replica, that are looked at; none: all
 
-    >>> from helpers.costs.rooflines.chips import chip
-    >>> from helpers.costs.transformers.public_models import model
     >>> from .serving_constants import ENGINES
     >>> asked = model("llama-3-8b"), chip("H100"), None, 4000, 1000
     >>> found = plan(*asked, Target(speed=100, users=64), ENGINES["vllm"], Deployment())
@@ -326,7 +317,6 @@ def completed(c: Config, chips: Count | None, text: str, types: Deployment = USU
 
     types  a deployment with the types of what is stored
 
-    >>> from helpers.costs.transformers.public_models import model
     >>> [str(d) for d in completed(model("llama-3-70b"), 8, "tp=4")], [str(d) for d in completed(model("deepseek-v3"), 8, "ep=8,tp=4")]
     (['tp=4'], ['tp=4 dp=2 ep=8', 'tp=4 dp=2 ep=8 overlap=True'])
     >>> completed(model("llama-3-70b"), 8, "tp=16")

@@ -12,9 +12,9 @@ each chip looks among its own logits), and experts' uneven loads.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from helpers.arguments import formula
+from helpers.arguments import formula, record
 from helpers.costs.rooflines.hardware import Slice
 from helpers.costs.rooflines.machines import divisors
 from helpers.costs.rooflines.roofline import Time, Work, matmul, time
@@ -31,8 +31,7 @@ from .prefill_and_decode_step import Pass, Point, Replica
 from .sharding_limits import attention_sends
 
 
-@formula
-@dataclass(frozen=True)
+@record
 class Choice:
     """A way to cut a model: ways of each kind, the seconds, and bytes on one chip.
 
@@ -50,7 +49,6 @@ class Choice:
 def links(s: Slice, Y, Z) -> tuple[Group, Group, Group]:
     """The chips along Y, along Z and along both.
 
-    >>> from helpers.costs.rooflines.chips import chip
     >>> [int(w.n) for w in links(Slice(chip("v5e"), (4, 4)), 8, 2)]
     [8, 2, 16]
     """
@@ -81,8 +79,6 @@ def mixed_works(r: Replica, s: Slice, Y, Z, B, S, T, done, groups=None) -> dict[
     The prompt of which T tokens are read is one sequence, so its cache lies on Y chips, one of Z: these attend to it, while
     all of Z share what lies over everything. The AllReduces carry B + T rows.
 
-    >>> from helpers.costs.rooflines.chips import chip
-    >>> from helpers.costs.transformers.public_models import model
     >>> s = Slice(chip("v5e"), (4, 4))
     >>> w = mixed_works(Replica(model("llama-3-8b"), s.chip), s, Y=8, Z=2, B=16, S=8192, T=0, done=0)
     >>> {role: len(work.moves) for role, work in w.items()}
@@ -117,7 +113,6 @@ def _caches(r: Replica, Y, Z, B, S):
 def ways_by_heads(c: Config) -> int:
     """Ways that a cache can be cut by heads: latent attention has one for all.
 
-    >>> from helpers.costs.transformers.public_models import model
     >>> ways_by_heads(model("llama-3-8b")), ways_by_heads(model("deepseek-v3"))
     (8, 1)
     """
@@ -149,8 +144,6 @@ def _on_a_chip(r: Replica, n, work_by_role, sends, more: dict[str, Work], groups
 def prefill_works(r: Replica, s: Slice, Y, Z, T, B=1) -> dict[str, Work]:
     """A prefill of B prompts of T tokens as roofline's work of one chip, links included.
 
-    >>> from helpers.costs.rooflines.chips import chip
-    >>> from helpers.costs.transformers.public_models import model
     >>> s = Slice(chip("v5e"), (4, 4))
     >>> w = prefill_works(Replica(model("llama-3-8b"), s.chip), s, Y=4, Z=4, T=8192)
     >>> {role: len(work.moves) for role, work in w.items()}
@@ -193,7 +186,6 @@ def decode(r: Replica, s: Slice, Y, Z, B, S, hop=None, groups=None) -> Pass:
     groups  as in `mixed_works`
 
     >>> from helpers.costs.transformers.config import Config
-    >>> from helpers.costs.rooflines.chips import chip
     >>> s, c = Slice(chip("v5e"), (4, 4)), Config(4096, 64, 32, 8, 256, 16384, 32128, tied=True, norm="none")
     >>> step = decode(Replica(c, s.chip, weights="int8", cache="int8", math="int8"), s, Y=8, Z=2, B=6, S=131072)
     >>> f"{1e3 * step.time.parts['hbm']:.1f} ms of HBM, {1e3 * step.time.parts['ici']:.1f} ms of links"   # Austin et al. 2025, question 4
@@ -206,8 +198,6 @@ def decode(r: Replica, s: Slice, Y, Z, B, S, hop=None, groups=None) -> Pass:
 def mixed(r: Replica, s: Slice, Y, Z, B, S, T, done, groups=None) -> Pass:
     """Seconds of a mixed step on a slice.
 
-    >>> from helpers.costs.rooflines.chips import chip
-    >>> from helpers.costs.transformers.public_models import model
     >>> s = Slice(chip("v5e"), (2, 4))
     >>> r = Replica(model("llama-3-8b"), s.chip)
     >>> [f"{1e3 * mixed(r, s, 8, 1, B, 4096, T, 0).seconds:.2f} ms" for B, T in ((16, 0), (0, 256), (16, 256))]
@@ -234,8 +224,6 @@ def splits(r: Replica, s: Slice, kind: str, B: int = 1, S: int = 1) -> tuple[Cho
     """Every way to cut a "decode" step of B sequences that see S keys, or a "prefill" of B prompts of S: what fits first,
     then the quickest (weights of a prefill lie on Y chips, and are copied along Z).
 
-    >>> from helpers.costs.rooflines.chips import chip
-    >>> from helpers.costs.transformers.public_models import model
     >>> s = Slice(chip("v5e"), (4, 4))
     >>> best = splits(Replica(model("llama-3-8b"), s.chip), s, "decode", B=16, S=8192)[0]
     >>> best.Y, best.Z, best.fits
@@ -265,8 +253,6 @@ def splits(r: Replica, s: Slice, kind: str, B: int = 1, S: int = 1) -> tuple[Cho
 def points(r: Replica, S: int, batches: Iterable[int], slices: Iterable[Slice]) -> tuple[Point, ...]:
     """Every batch on every slice, cut in the best way, links included: for `frontier` and `cheapest` of `prefill_and_decode_step`.
 
-    >>> from helpers.costs.rooflines.chips import chip
-    >>> from helpers.costs.transformers.public_models import model
     >>> v5e = chip("v5e")
     >>> some = points(Replica(model("llama-3-8b"), v5e), 8192, (1, 32), (Slice(v5e, (2, 2)), Slice(v5e, (4, 4))))
     >>> [(p.chips, p.B, p.fits, f"{1e3 * p.latency:.1f} ms") for p in some]

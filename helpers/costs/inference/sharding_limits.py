@@ -55,7 +55,6 @@ def prefill_degrees(F, C, W, chips: int, M=1, x=2) -> tuple[int, int]:
 def ici_ratio(chip: Chip, axes: int = 1):
     """Beta: W_hbm over the 2W of each of `axes` torus axes, rings. How much dearer it is to send than to read.
 
-    >>> from helpers.costs.rooflines.chips import chip
     >>> round(ici_ratio(chip("v5e")), 2), round(ici_ratio(chip("v6e")), 2), round(ici_ratio(chip("v5p")), 2)
     (9.0, 8.89, 15.56)
     """
@@ -166,7 +165,6 @@ def cache_time(B, kv, K, Y, Z, W_hbm):
 def remade_flops(N, m: MLA):
     """FLOPs to make all heads' keys and values of one cached token again, in one layer: 2·R·N·(nope + v).
 
-    >>> from helpers.costs.transformers.public_models import model
     >>> remade_flops(128, model("deepseek-v3").mla)
     33554432
     """
@@ -179,7 +177,6 @@ def pair_flops(N, m: MLA, absorbed=True):
 
     2·N·(2R + P) if absorbed, 2·N·(nope + P + v) if not.
 
-    >>> from helpers.costs.transformers.public_models import model
     >>> [pair_flops(128, model("deepseek-v3").mla, absorbed) for absorbed in (True, False)]
     [278528, 81920]
     """
@@ -193,7 +190,6 @@ def absorbed_intensity(N, m: MLA, x=2):
     All N heads read one vector, as if N query heads shared a KV head, and use its R numbers twice: about 2N in bf16, and not
     the G of keys and values in heads.
 
-    >>> from helpers.costs.transformers.public_models import model
     >>> [round(absorbed_intensity(128, model("deepseek-v3").mla, x), 1) for x in (2, 1)]                   # bf16, fp8
     [241.8, 483.6]
     """
@@ -206,7 +202,6 @@ def absorption_limit(m: MLA):
 
     T tokens against S: T·S pairs cost 2N·(2R - nope - v) more each, and S times `remade_flops` are saved.
 
-    >>> from helpers.costs.transformers.public_models import model
     >>> round(absorption_limit(model("deepseek-v3").mla), 1)
     170.7
     """
@@ -378,7 +373,6 @@ def expert_weights(c: Config, Y, Z, weights: str = "bf16", spread: bool = True):
     spread  attention and the vocabulary are cut over Y and Z; or over Y only, with copies along Z
 
     >>> from helpers.costs.transformers.config import MoE
-    >>> from helpers.costs.rooflines.chips import chip
     >>> c = Config(4096, 64, 32, 8, 256, 16384, 32128, tied=True, norm="none", moe=MoE(E=16, k=2, F=16384))
     >>> for spread in (True, False):                                              # Austin et al. 2025, question 6: int8, v5e 8x16
     ...     b = expert_weights(c, 8, 16, "int8", spread)

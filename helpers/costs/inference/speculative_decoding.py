@@ -212,7 +212,6 @@ def _reached(a: Sequence[float]) -> list[float]:
 def module(c: Config) -> Config:
     """The module's layer as a decoder of one layer, with the model's vocabulary: one like the last, and a full one.
 
-    >>> from helpers.costs.transformers.public_models import model
     >>> module(model("deepseek-v3")).L, module(model("deepseek-v3")).moe.first_dense
     (1, 0)
     """
@@ -227,7 +226,6 @@ def own_parameters(c: Config):
 
     Embedding and unembedding are the model's. DeepSeek says 11.5 billion, which is the layer without the projection.
 
-    >>> from helpers.costs.transformers.public_models import model
     >>> f"{own_parameters(model('deepseek-v3')) / 1e9:.1f} billion"
     '11.6 billion'
     """
@@ -240,8 +238,6 @@ def own_parameters(c: Config):
 def draft_cost(r: Replica, B, S):
     """Seconds of one drafted token of each of B sequences that see S keys, in decode steps: c of `speculative_decoding.speed_up`.
 
-    >>> from helpers.costs.rooflines.chips import chip
-    >>> from helpers.costs.transformers.public_models import model
     >>> r = Replica(model("deepseek-v3"), chip("H200"), 16, weights="fp8", math="fp8")
     >>> [round(draft_cost(r, B, 4096), 3) for B in (1, 16, 256)]
     [0.044, 0.02, 0.019]

@@ -11,10 +11,9 @@ Source: NVIDIA, DGX SuperPOD reference architectures for H100 and GB200 (rails, 
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import product
 
-from helpers.arguments import Count, formula
+from helpers.arguments import Count, formula, record
 from helpers.costs.rooflines.chips import chip
 from helpers.costs.rooflines.hardware import Chip, Slice
 from helpers.costs.rooflines.machines import Tier, tiers
@@ -22,8 +21,7 @@ from helpers.costs.rooflines.machines import Tier, tiers
 KINDS = ("chip", "switch", "host", "leaf", "spine")
 
 
-@formula
-@dataclass(frozen=True)
+@record
 class Node:
     """A chip, or what joins chips.
 
@@ -39,8 +37,7 @@ class Node:
     place: tuple[int, ...]
 
 
-@formula
-@dataclass(frozen=True)
+@record
 class Link:
     """A link between two nodes: W bytes/s in each direction.
 
@@ -53,8 +50,7 @@ class Link:
     W: float
 
 
-@formula
-@dataclass(frozen=True)
+@record
 class Wiring:
     """Nodes, chips first, and links."""
 
@@ -67,8 +63,7 @@ class Wiring:
         return tuple(n.name for n in self.nodes if n.kind == "chip")
 
 
-@formula
-@dataclass(frozen=True)
+@record
 class Cluster:
     """`domains` copies of a slice, joined by a network.
 

@@ -14,12 +14,11 @@ an AllReduce made of the two; |X|·(N-|X|)/N²·V of an AllToAll, as V is all sh
 
 from collections import deque
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
 from functools import cache
 from itertools import product
 from math import inf
 
-from helpers.arguments import formula
+from helpers.arguments import formula, record
 from helpers.costs.sharding.collective_prices import TIMES
 from helpers.numeric import plain
 
@@ -93,8 +92,7 @@ def _push(left, ways) -> float:
     return least
 
 
-@formula
-@dataclass(frozen=True)
+@record
 class Cut:
     """A side of a cut.
 

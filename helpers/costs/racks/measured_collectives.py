@@ -14,9 +14,7 @@ The constants were fitted on 2026-11-27 by `python -m tools.bench_collectives --
 weighing alike. `rates` makes a table of `sharding.collective_prices` of them.
 """
 
-from dataclasses import dataclass
-
-from helpers.arguments import formula
+from helpers.arguments import formula, record
 from helpers.costs.rooflines.chips import CHIPS
 from helpers.costs.rooflines.hardware import Chip
 from helpers.costs.sharding.collective_prices import CARD, Rates, collective_seconds, domains_reached, in_domains
@@ -30,8 +28,7 @@ FP8_COPY = 1 + 4 / 128  # bytes of a number of a token in fp8, with its share of
 TOKEN_BYTES = 16  # that DeepEP sends with each token's numbers
 
 
-@formula
-@dataclass(frozen=True)
+@record
 class Reached:
     """Shares of published rates, and seconds.
 
@@ -83,7 +80,6 @@ REACHED = Reached()
 def shares(chip: Chip, k: Reached = REACHED) -> dict[str, float]:
     """Shares of its links that a chip reaches by "ring", "pairs", and "nvls" if its NVSwitch adds; ValueError if nobody measured it.
 
-    >>> from helpers.costs.rooflines.chips import chip
     >>> shares(chip("MI300X"))
     {'ring': 0.822, 'pairs': 0.8}
     """
@@ -133,7 +129,6 @@ def measured_seconds(
                NVSwitch adds, and across domains trees do; "collnet": rings inside, and the network's switches add, for an AllReduce;
                "best": the fastest of the first three. An AllToAll has one, whichever is named
 
-    >>> from helpers.costs.rooflines.chips import chip
     >>> f"{measured_seconds('AllReduce', 2**30, chip('H100'), 8) * 1e3:.1f} ms"
     '4.1 ms'
     """
@@ -167,7 +162,6 @@ def bus_bandwidth(
 ):
     """busbw, as nccl-tests prints it, in bytes/s; arguments as of `measured_seconds`.
 
-    >>> from helpers.costs.rooflines.chips import chip
     >>> [round(bus_bandwidth("AllReduce", 2**33, chip("H100"), n, algorithm="nvls") / 1e9) for n in (4, 8)]
     [372, 481]
     """
@@ -196,7 +190,6 @@ def exchange(
     way          "dispatch" in fp8 with a float32 scale for 128 numbers and 16 bytes of its own, "combine" in bf16
     low_latency  each copy goes straight to its expert's GPU, by itself
 
-    >>> from helpers.costs.rooflines.chips import chip
     >>> seconds, sent = exchange(128, 7168, 8, chip("H800"), domains=8, low_latency=True)
     >>> f"{seconds * 1e6:.0f} us, {sent / seconds / 1e9:.0f} GB/s"
     '180 us, 42 GB/s'

@@ -15,9 +15,9 @@ Source: derived here; Patarasuk and Yuan 2009 (rings); Sanders et al. 2009 (two 
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from helpers.arguments import Count, formula
+from helpers.arguments import Count, formula, record
 from helpers.costs.rooflines.hardware import Slice
 from helpers.costs.rooflines.roofline import Move, Time
 from helpers.costs.sharding.collective_prices import (
@@ -196,8 +196,7 @@ SENT_BY = {
 last two of an AllToAll."""
 
 
-@formula
-@dataclass(frozen=True)
+@record
 class TierTime(Time):
     """Seconds in each tier, {"ici": ..., "dcn": ...}, hops with them, of which the hops alone take `hops`.
 
@@ -341,7 +340,6 @@ def moves(c: Cluster, kind: str, V, algorithm: str) -> tuple[Move, ...]:
 def moves_on_torus(s: Slice, m, kind: str, V) -> tuple[Move, ...]:
     """`moves` on m slices of TPUs: all axes at once inside, and the network, a switch, which an AllToAll passes in one hop.
 
-    >>> from helpers.costs.rooflines.chips import chip
     >>> [(x.link, round(x.bytes / 1e6)) for x in moves_on_torus(Slice(chip("v5p"), (4, 4, 4)), 2, "AllGather", 1e9)]
     [('ici', 167), ('dcn', 8)]
     """

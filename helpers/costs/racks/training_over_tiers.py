@@ -11,10 +11,9 @@ Source: derived here; Austin et al. 2025, section 5; errors of its section on GP
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from math import inf, prod
 
-from helpers.arguments import Count, formula
+from helpers.arguments import Count, formula, record
 from helpers.costs.attention.ring_attention import hidden_block
 from helpers.costs.rooflines.hardware import Chip, Slice
 from helpers.costs.sharding.collective_prices import PUBLISHED, collective_seconds, on_torus, over_tiers
@@ -35,8 +34,7 @@ HOSTS, RACKS = 32, 8  # domains of a group, at most: of one host, and of a rack
 CAUSAL = 1 / 2  # of the pairs of a block, which a causal mask leaves if tokens lie in stripes
 
 
-@formula
-@dataclass(frozen=True)
+@record
 class Over:
     """One tier: bytes that a chip sends over it in a step, by KINDS, and seconds that its links are busy at published rates.
 
@@ -57,7 +55,6 @@ class Over:
 def largest_group(chip: Chip) -> int:
     """Domains under one set of leaf switches, where there are as many: 32 hosts, or 8 racks.
 
-    >>> from helpers.costs.rooflines.chips import chip
     >>> largest_group(chip("H100")), largest_group(chip("GB200"))
     (32, 8)
     """
@@ -68,7 +65,6 @@ def largest_group(chip: Chip) -> int:
 def cluster_of(s: Slice, domains: Count = 1, group: int | None = None, oversubscription: float = 1.0) -> Cluster:
     """The cluster of so many slices or domains: as a group the largest number up to `largest_group` that divides them.
 
-    >>> from helpers.costs.rooflines.chips import chip
     >>> [cluster_of(Slice(chip("H100"), (8,)), n).group for n in (4, 32, 64, 48)], cluster_of(Slice(chip("GB200"), (72,)), 16).group
     ([0, 0, 32, 24], 8)
     """
@@ -86,9 +82,7 @@ def by_tier(step: Step, c: Cluster) -> tuple[Over, ...]:
 
     FSDP over 32 hosts sends gradients and weights over the network; inside the hosts and DP across, which is HSDP, gradients alone:
 
-    >>> from helpers.costs.rooflines.chips import chip
     >>> from helpers.costs.training.training_step import step
-    >>> from helpers.costs.transformers.public_models import model
     >>> s = Slice(chip("H100"), (8,))
     >>> for laid in (Layout(fsdp=256, pods=32), Layout(fsdp=8, dp=32, pods=32)):
     ...     for x in by_tier(step(model("llama-3-8b"), laid, 2**22, 8192, s), cluster_of(s, 32)):
@@ -119,8 +113,7 @@ def is_hsdp(layout: Layout, outside: Mapping[str, float]) -> bool:
     return layout.fsdp > 1 and outside["weights"] == 0 and outside["gradients"] > 0
 
 
-@formula
-@dataclass(frozen=True)
+@record
 class Volume:
     """All runs of a step's collectives of one kind, over the same axes, of the same numbers.
 
@@ -141,9 +134,7 @@ class Volume:
 def volumes(step: Step) -> tuple[Volume, ...]:
     """What a device sends in a step, summed up: of Llama 3 8B under FSDP weights, and half as many bytes of gradients.
 
-    >>> from helpers.costs.rooflines.chips import chip
     >>> from helpers.costs.training.training_step import step
-    >>> from helpers.costs.transformers.public_models import model
     >>> at = step(model("llama-3-8b"), Layout(fsdp=8), 2**20, 8192, Slice(chip("H100"), (8,)))
     >>> [(x.kind, x.axes, x.what, round(x.bytes / 1e9, 1)) for x in volumes(at)]
     [('AllGather', ('fsdp',), 'weights', 32.1), ('AllGather', ('fsdp',), 'gradients', 16.1)]
@@ -287,8 +278,7 @@ def expert_width_over_domains(C, g, m, k, W, W_dcn, reached: float | None = None
     return bytes_each * C * maximum(inside.bytes / W, across.bytes / W_dcn) / (matrices * k)
 
 
-@formula
-@dataclass(frozen=True)
+@record
 class Thresholds:
     """Of one machine; tokens are of one chip.
 

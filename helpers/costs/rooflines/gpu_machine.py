@@ -8,17 +8,14 @@ Source: NVIDIA, CUDA C++ Programming Guide, A100, H100 and Blackwell whitepapers
 occupancy); Austin et al. 2025, Section 2 (MXU, VPU).
 """
 
-from dataclasses import dataclass
-
-from helpers.arguments import Count, formula
+from helpers.arguments import Count, formula, record
 from helpers.numeric import ceil, minimum
 
 from .chips import CHIPS, chip
 from .hardware import Chip
 
 
-@formula
-@dataclass(frozen=True)
+@record
 class SM:
     """What one streaming multiprocessor can hold; the defaults are the A100's (CUDA compute capability 8.0)."""
 
@@ -110,8 +107,7 @@ ChipBenchmarker); GH200 281 and 690 (github.com/markdewing/AI_kernels, latency).
 """
 
 
-@formula
-@dataclass(frozen=True)
+@record
 class Machine:
     """A GPU and its SMs.
 
@@ -200,8 +196,7 @@ def stages_in_flight(W, latency, sms, tile_bytes):
     return 1 + ceil(bytes_in_flight(W, latency) / sms / tile_bytes)
 
 
-@formula
-@dataclass(frozen=True)
+@record
 class Tiles:
     """A product of [m, k] and [k, n] cut into tiles of [tile_m, tile_n], one for each SM at a time.
 

@@ -5,16 +5,15 @@ FLOPs/s, bytes/s and bytes throughout; GB is 1e9 bytes, GiB is 2**30.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from math import prod
 
-from helpers.arguments import formula
+from helpers.arguments import record
 
 HOPS = {"tpu": 1e-6, "gpu": 3e-6, "trn": 3e-6}  # seconds; `Chip.hop` has the sources
 
 
-@formula
-@dataclass(frozen=True)
+@record
 class Chip:
     """One accelerator.
 
@@ -100,7 +99,6 @@ class Chip:
     def rate(self, dtype: str = "bf16") -> float:
         """Dense FLOPs/s at `dtype`; ValueError if the chip has no published rate for it.
 
-        >>> from .chips import chip
         >>> chip("v5e").rate("int8")
         394000000000000.0
         """
@@ -111,7 +109,6 @@ class Chip:
     def alpha_hbm(self, dtype: str = "bf16") -> float:
         """FLOPs that the chip does while one byte comes from HBM: C/W.
 
-        >>> from .chips import chip
         >>> round(chip("H100").alpha_hbm())
         295
         """
@@ -120,7 +117,6 @@ class Chip:
     def alpha_ici(self, axes: int = 1, dtype: str = "bf16") -> float:
         """FLOPs per byte over `axes` torus axes, both directions of each at once.
 
-        >>> from .chips import chip
         >>> chip("v5p").alpha_ici(), chip("v5p").alpha_ici(3)
         (2550.0, 850.0)
         """
@@ -133,15 +129,13 @@ class Chip:
     def alpha_dcn(self, dtype: str = "bf16") -> float:
         """FLOPs per byte over the data-centre network, one direction.
 
-        >>> from .chips import chip
         >>> chip("v5p").alpha_dcn()
         73440.0
         """
         return self.rate(dtype) / self.dcn_bandwidth
 
 
-@formula
-@dataclass(frozen=True)
+@record
 class Slice:
     """Chips wired as a torus: `Slice(chip("v5e"), (4, 4))`.
 
@@ -150,7 +144,6 @@ class Slice:
            on v4p, v5p and v7, slices are built of 4x4x4 cubes joined by optical switches,
            so all axes wrap when every one is a multiple of 4, and none of a smaller slice does.
 
-    >>> from .chips import chip
     >>> Slice(chip("v5e"), (4, 4)).wraps, Slice(chip("v5e"), (8, 16)).wraps
     ((False, False), (False, True))
     >>> Slice(chip("v5p"), (4, 4, 8)).wraps, Slice(chip("v5p"), (2, 2, 4)).wraps
@@ -188,7 +181,6 @@ class Slice:
     def hosts(self) -> int:
         """Hosts that these chips occupy, the last one perhaps in part.
 
-        >>> from .chips import chip
         >>> Slice(chip("v5e"), (16, 16)).hosts, Slice(chip("v5p"), (16, 20, 28)).hosts
         (32, 2240)
         """
@@ -207,7 +199,6 @@ class Slice:
     def rate(self, dtype: str = "bf16") -> float:
         """FLOPs/s of all chips together.
 
-        >>> from .chips import chip
         >>> f"{Slice(chip('v5p'), (16, 20, 28)).rate():.3g}"
         '4.11e+18'
         """

@@ -9,11 +9,10 @@ domains. W is bytes/s of one chip, in ONE direction.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import combinations_with_replacement
 from math import prod
 
-from helpers.arguments import Count, formula
+from helpers.arguments import Count, formula, record
 from helpers.costs.rooflines.hardware import Chip, Slice
 
 CUBE = 4  # chips along each side of what optical switches join to slices of v4p, v5p and v7 (Google Cloud, "TPU v5p", slices)
@@ -21,8 +20,7 @@ CUBE = 4  # chips along each side of what optical switches join to slices of v4p
 LARGEST = 8192  # chips that a search for enough of them tries, one after the other; a search over more takes seconds
 
 
-@formula
-@dataclass(frozen=True)
+@record
 class Machine:
     """Chips of one kind that work together.
 
@@ -41,7 +39,6 @@ class Machine:
     def __str__(self) -> str:
         """What these chips are.
 
-        >>> from .chips import chip
         >>> [str(next(ways(chip(of), n))) for of, n in (("v5e", 16), ("v5p", 8192), ("H100", 32), ("H100", 4))]
         ['4x4', '2 slices of 16x16x16', '4 domains of 8', 'one domain']
         """
@@ -55,7 +52,6 @@ class Machine:
 def machines(chip: Chip, most: Count = LARGEST) -> Iterator[Machine]:
     """1, 2, 4, … chips: of TPUs up to the largest slice, of GPUs up to so many chips in domains.
 
-    >>> from .chips import chip
     >>> [m.slice.shape for m in machines(chip("v5e"))]
     [(1, 1), (2, 1), (2, 2), (4, 2), (4, 4), (8, 4), (8, 8), (16, 8), (16, 16)]
     >>> [(m.slice.chips, m.pods) for m in machines(chip("GB200"), 256)][-3:]
@@ -72,7 +68,6 @@ def machines(chip: Chip, most: Count = LARGEST) -> Iterator[Machine]:
 def ways(chip: Chip, n: Count) -> Iterator[Machine]:
     """Ways to have n chips, as one slice or as several alike, the largest first; none if nobody has so many.
 
-    >>> from .chips import chip
     >>> [(m.slice.shape, m.pods) for m in (next(ways(chip("v5p"), 6144)), *ways(chip("GB200"), 576), *ways(chip("v5e"), 9))]
     [((16, 16, 24), 1), ((72,), 8), ((64,), 9), ((48,), 12), ((36,), 16)]
     """
@@ -121,8 +116,7 @@ def _shape(chip: Chip, n: int) -> tuple[int, ...] | None:
     return min(fit, key=sum, default=None)
 
 
-@formula
-@dataclass(frozen=True)
+@record
 class Tier:
     """`n` units of the tier below, joined; in the first tier a unit is a chip.
 
@@ -142,7 +136,6 @@ class Tier:
 def tiers(s: Slice, domains=None) -> tuple[Tier, ...]:
     """The axes of a torus; behind a switch the domain. Then the network, if it is said how many such slices or domains it joins.
 
-    >>> from .chips import chip
     >>> [(t.link, t.n, t.W) for t in tiers(Slice(chip("H100"), (8,)), domains=4)]
     [('ici', 8, 450000000000.0), ('dcn', 4, 50000000000.0)]
     >>> [(t.n, t.wraps) for t in tiers(Slice(chip("v5p"), (4, 4, 8)))]

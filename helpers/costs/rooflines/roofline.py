@@ -7,9 +7,9 @@ C is FLOPs/s, W bytes/s of memory, alpha = C/W.
 Source: Williams, Waterman, Patterson, "Roofline" (2009); Austin et al. 2025, Section 1.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from helpers.arguments import Count, formula
+from helpers.arguments import Count, formula, record
 from helpers.moved import old_field
 from helpers.numeric import maximum, minimum, nonzero, where
 
@@ -18,8 +18,7 @@ from .hardware import Chip
 LINKS = ("ici", "dcn", "pcie", "fast")
 
 
-@formula
-@dataclass(frozen=True)
+@record
 class Move:
     """`bytes` over one kind of link ("ici", "dcn", "pcie", or "fast" for VMEM and SMEM) in `hops` hops, one after the other.
 
@@ -37,8 +36,7 @@ class Move:
             )
 
 
-@formula
-@dataclass(frozen=True)
+@record
 class Work:
     """What an operation does on one chip.
 
@@ -78,8 +76,7 @@ class Work:
         return self.flops / self.bytes
 
 
-@formula
-@dataclass(frozen=True)
+@record
 class Time:
     """Seconds of one piece of work, resource by resource: {"math": …, "hbm": …, "ici": …}."""
 
@@ -146,7 +143,6 @@ def time(work: Work, C: float, W: float, *, hop: float = 0.0, **rates: float) ->
 def on_chip(work: Work, chip: Chip, *, hop: float | None = None) -> Time:
     """Seconds of `work` on one chip at its published rates; ICI is one link, one way.
 
-    >>> from .chips import chip
     >>> on_chip(matmul(128, 8192, 8192), chip("v5e")).bound
     'hbm'
     """

@@ -5,11 +5,10 @@ Source: Austin et al. 2025, Section 2.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import product
 from math import prod
 
-from helpers.arguments import formula
+from helpers.arguments import formula, record
 
 from .hardware import Slice
 from .roofline import Time
@@ -35,7 +34,6 @@ def line_distance(a: int, b: int, n: int, wraps: bool) -> int:
 def distance(src: Sequence[int], dst: Sequence[int], s: Slice) -> int:
     """Hops of a shortest path between two chips of a slice.
 
-    >>> from .chips import chip
     >>> distance((0, 0), (3, 3), Slice(chip("v5e"), (4, 4)))
     6
     """
@@ -47,7 +45,6 @@ def distance(src: Sequence[int], dst: Sequence[int], s: Slice) -> int:
 def diameter(s: Slice) -> int:
     """Hops between the two chips that are farthest apart: n//2 for each ring, n-1 for each line.
 
-    >>> from .chips import chip
     >>> diameter(Slice(chip("v5e"), (16, 16))), diameter(Slice(chip("v5e"), (4, 4)))
     (16, 6)
     """
@@ -55,8 +52,7 @@ def diameter(s: Slice) -> int:
     return sum(n // 2 if w else n - 1 for n, w in zip(s.shape, s.wraps))
 
 
-@formula
-@dataclass(frozen=True)
+@record
 class Transfer:
     """A message from chip to chip: `first` seconds until its first byte arrives, `total` until the last one has."""
 
@@ -73,7 +69,6 @@ def send(n_bytes: float, src: Sequence[int], dst: Sequence[int], s: Slice, hop: 
     There is one such path for each axis along which the two chips differ.
     (An even ring has two ways to its opposite chip, which doubles that axis.)
 
-    >>> from .chips import chip
     >>> t = send(2 * 8 * 128 * 8192, (0, 0), (3, 3), Slice(chip("v5e"), (4, 4)))
     >>> t.hops, t.paths, f"{t.first:.1e} {t.total:.4e}"
     (6, 2, '6.0e-06 1.9241e-04')
@@ -97,7 +92,6 @@ def gather_to_one(n_bytes: float, where: Sequence[int], s: Slice) -> float:
     tightest block decides: the chip alone, with its ports, or in a narrow slice all chips on one side of it, whose
     links end at the walls. Only blocks that are as thin as the chip or reach to a wall can be the tightest.
 
-    >>> from .chips import chip
     >>> v5e = chip("v5e")
     >>> f"{gather_to_one(2**34, (0, 0), Slice(v5e, (4, 4))):.3f}"
     '0.179'
@@ -137,7 +131,6 @@ def offloaded_matmul(rows: int, D: int, F: int, s: Slice, w: float = 1, dtype: s
     W crosses PCIe to all chips at once, ICI to chip 0, HBM into the matrix unit; x is small and left out. In `lower` all four
     stages stream at once, in `upper` each waits for the one before (Austin et al. 2025, Section 2).
 
-    >>> from .chips import chip
     >>> t = offloaded_matmul(8, 2**17, 2**17, Slice(chip("v5e"), (4, 4)))
     >>> " ".join(f"{name} {1e3 * x:.1f}ms" for name, x in t.parts.items()), t.bound
     ('pcie 71.6ms ici 179.0ms hbm 21.2ms math 1.4ms', 'ici')

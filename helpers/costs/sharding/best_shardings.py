@@ -1,10 +1,9 @@
 """Where operands may be sharded at will: the best shardings of a product, and of two products in a row (chapter 2)."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 
-from helpers.arguments import formula
+from helpers.arguments import formula, record
 from helpers.costs.rooflines.hardware import Chip
 from helpers.costs.rooflines.roofline import Time
 
@@ -19,7 +18,6 @@ def designs(C, sizes: Mapping[str, int], mesh: Mesh, dtype: str = "bf16", limit:
 
     The best of these is the best of all: where operands may lie as one likes, a step on them only costs.
     >>> from helpers.costs.rooflines.hardware import Slice
-    >>> from helpers.costs.rooflines.chips import chip
     >>> cube = Slice(chip("v5p"), (4, 4, 4))
     >>> all_of_them = designs("C[I, K]", dict(I=8192, J=8192, K=8192), Mesh.on(cube, "XYZ"))
     >>> best = min(all_of_them, key=lambda p: order(p.time(cube.chip)))
@@ -45,8 +43,7 @@ def designs(C, sizes: Mapping[str, int], mesh: Mesh, dtype: str = "bf16", limit:
     return [p for p in out if limit is None or p.peak <= limit]
 
 
-@formula
-@dataclass(frozen=True)
+@record
 class Block:
     """Two products in a row, In · W_in -> Tmp and Tmp · W_out -> Out.
 
@@ -92,7 +89,6 @@ def block(
     For each sharding of Tmp both products take their cheapest plans that fit; pairs that do not fit together are left out.
     What stands between the products costs no time: an activation function is elementwise.
     >>> from helpers.costs.rooflines.hardware import Slice
-    >>> from helpers.costs.rooflines.chips import chip
     >>> s = Slice(chip("v5e"), (2, 2))
     >>> sizes, mesh = dict(B=128, D=8192, F=32768), Mesh.on(s, "XY")
     >>> best = block("In[B, D_XY]", "W[D, F_XY]", "V[F_XY, D]", "Out[B, D_XY]", sizes, mesh, s.chip, limit=300e6)

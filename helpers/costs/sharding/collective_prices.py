@@ -11,10 +11,10 @@ V  bytes of the array on one chip where it is whole, as in `collectives`; for an
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import prod
 
-from helpers.arguments import formula
+from helpers.arguments import formula, record
 from helpers.costs.rooflines.hardware import Chip
 from helpers.costs.rooflines.roofline import Move
 from helpers.numeric import maximum, minimum, nonzero, plain, sqrt, where
@@ -28,8 +28,7 @@ RING_HOPS = 16  # of a pass, at most: two rings of 16 chips, a v5e's pod, that t
 NETWORK_HOPS = 2  # a card, a switch, a card: two links follow each other between domains
 
 
-@formula
-@dataclass(frozen=True)
+@record
 class Group:
     """Chips that take part in a collective, as the busiest link of a chip sees them.
 
@@ -104,7 +103,6 @@ def adjacent(chip: Chip, n, whole_slice: bool = False) -> Group:
     whole_slice  they are all chips there are, as in serving, so the block has as many axes as the torus; else an axis is left
                  only when it is full, as an axis of a layout would
 
-    >>> from helpers.costs.rooflines.chips import chip
     >>> adjacent(chip("H100"), 32).domains, adjacent(chip("v5p"), 8).gather, adjacent(chip("v5p"), 64, whole_slice=True).gather
     (4.0, 0.4375, 0.1640625)
     """
@@ -166,8 +164,7 @@ def passes(kind: str) -> int:
     return TIMES[kind]
 
 
-@formula
-@dataclass(frozen=True)
+@record
 class Rates:
     """What a chip's links and cards reach in software of a kind: bytes/s one way, and seconds.
 
@@ -196,8 +193,7 @@ class Rates:
     network_round: float = 0.0
 
 
-@formula
-@dataclass(frozen=True)
+@record
 class Table(Rates):
     """What software makes of published rates, with the source of its numbers. The fields of `Rates`, but for:
 
@@ -215,7 +211,6 @@ class Table(Rates):
     def on(self, chip: Chip, hop: float | None = None) -> Rates:
         """The rates of a chip; `hop` in place of the chip's own.
 
-        >>> from helpers.costs.rooflines.chips import chip
         >>> f"{PUBLISHED.on(chip('H100')).link:.3g} {IN_STEP.on(chip('H100')).link:.3g} {IN_ENGINE.on(chip('H100')).link:.3g}"
         '4.5e+11 3.02e+11 2.47e+11'
         """
@@ -359,7 +354,6 @@ def parted(axes) -> tuple[tuple[Axis, ...], int]:
 def collective_seconds(kind: str, V, group: Group, rates: Rates, copies=1.0, reached=None):
     """Seconds of a collective of V bytes; `copies` and `reached` of tokens are as in `tier_moves`.
 
-    >>> from helpers.costs.rooflines.chips import chip
     >>> h100 = chip("H100")
     >>> [f"{1e6 * collective_seconds('AllReduce', 2**26, adjacent(h100, 8), t.on(h100)):.0f} us" for t in (PUBLISHED, IN_STEP, IN_ENGINE)]
     ['261 us', '494 us', '489 us']

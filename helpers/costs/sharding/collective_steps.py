@@ -6,9 +6,9 @@ Blocks move one link in a step. A ReduceScatter is an AllGather run backwards, w
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from helpers.arguments import Count, formula
+from helpers.arguments import Count, formula, record
 
 from .sharded_array import Axis
 
@@ -16,8 +16,7 @@ Block = int | tuple[int, int]
 Held = tuple[Mapping[Block, frozenset[int]], ...]
 
 
-@formula(signed="way")
-@dataclass(frozen=True)
+@record(signed="way")
 class Send:
     """One block over one link in one step.
 
@@ -35,8 +34,7 @@ class Send:
     share: float = 1
 
 
-@formula
-@dataclass(frozen=True)
+@record
 class Frame:
     """What devices hold when a step begins, and what they do in it.
 
@@ -55,8 +53,7 @@ class Frame:
     text: str
 
 
-@formula
-@dataclass(frozen=True)
+@record
 class Film:
     """A collective along `axis`, as frames; the last one shows the end."""
 
@@ -321,8 +318,7 @@ def _film(kind: str, axis: Axis, ways: int, moments, end: str) -> Film:
 # A hierarchical AllReduce message by message, as a film shows it.
 
 
-@formula
-@dataclass(frozen=True)
+@record
 class Message:
     """Pieces of the array from one chip (domain, index) to another one, which adds them to its own, or keeps them."""
 
@@ -332,8 +328,7 @@ class Message:
     adds: bool
 
 
-@formula
-@dataclass(frozen=True)
+@record
 class Step:
     """Messages that are sent at the same time.
 

@@ -14,10 +14,10 @@ Source: Austin et al. 2025, Section 3; derivations in the book's chapter 2.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from math import prod
 
-from helpers.arguments import Count, formula, whole
+from helpers.arguments import Count, formula, record, whole
 from helpers.costs.rooflines.roofline import Move
 from helpers.costs.rooflines.torus import HOP
 from helpers.numeric import floor, maximum, nonzero, plain, where
@@ -259,8 +259,7 @@ def over_dcn(kind: str, V, axes, pods, ways: int = 2) -> tuple[Move, ...]:
     raise ValueError(f"over pods there are AllGather, ReduceScatter and AllReduce, not {kind!r}")
 
 
-@formula
-@dataclass(frozen=True)
+@record
 class Collective:
     """One collective of a program, as one device sees it.
 

@@ -14,12 +14,11 @@ Source: Austin et al. 2025, Section 3, "Computation with sharded arrays".
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import permutations, product
 from math import inf, prod
 
-from helpers.arguments import Count, formula
+from helpers.arguments import Count, formula, record
 from helpers.costs.rooflines.hardware import Chip
 from helpers.costs.rooflines.roofline import Time
 from helpers.costs.rooflines.torus import HOP
@@ -29,8 +28,7 @@ from .resharding import FREE, Hop, Route, State, Step, edge, grain, named, route
 from .sharded_array import Mesh, Sharding, bytes_each, parse
 
 
-@formula
-@dataclass(frozen=True)
+@record
 class Plan:
     """One way to compute C = A · B.
 
@@ -93,7 +91,6 @@ class Plan:
 
         "dcn" stands for the network, if an axis of the mesh lies over it: it can carry one piece while ICI carries another.
 
-        >>> from helpers.costs.rooflines.chips import chip
         >>> sizes, mesh, v5p = dict(I=8192, J=8192, K=8192), Mesh({"X": 4, "Y": 2}), chip("v5p")
         >>> t = cheapest("A[I_X, J]", "B[J, K_Y]", "C[I_X, K_Y]", sizes, mesh, v5p).time(v5p)
         >>> t.parts["ici"], f"{t.math:.3g}"
@@ -150,7 +147,6 @@ def cheapest(
     """The plan of least time of all sequences of steps, all overlapped; of equals the one that takes least without overlap,
     then the shortest. With a `limit`, of all that hold no more bytes on a device.
 
-    >>> from helpers.costs.rooflines.chips import chip
     >>> mesh, v5e = Mesh({"X": 4}), chip("v5e")
     >>> print(cheapest("A[I, J_X]", "B[J, K]", "C[I, K]", dict(I=4096, J=64, K=4096), mesh, v5e))
     AllGather_X A[I, J_X] -> A[I, J]
@@ -182,8 +178,7 @@ def between_slices(mesh: Mesh) -> bool:
     return any(a.link == "dcn" for a in mesh.wires(mesh.names))
 
 
-@formula
-@dataclass(frozen=True)
+@record
 class Case:
     """A product that is to be planned."""
 

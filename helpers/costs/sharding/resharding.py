@@ -10,12 +10,11 @@ holds no more. It stays no better whatever comes before and after both, so the b
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache
 from itertools import combinations, permutations
 from math import gcd, prod
 
-from helpers.arguments import formula
+from helpers.arguments import formula, record
 from helpers.costs.rooflines.roofline import Move
 
 from .collective_prices import in_two_tiers, parted
@@ -27,8 +26,7 @@ FREE = ("Slice", "Matmul")
 State = tuple[tuple[tuple[str, ...], ...], tuple[str, ...]]  # axes of each dimension, unreduced axes in mesh order
 
 
-@formula
-@dataclass(frozen=True)
+@record
 class Step:
     """One step of a plan on one array.
 
@@ -60,8 +58,7 @@ class Step:
         return f"{self.kind}_{over} {self.before} -> {self.after}"
 
 
-@formula
-@dataclass(frozen=True)
+@record
 class Hop:
     """A step between two states, without names: what the search works with. `to` and `dim` number the dimensions."""
 
@@ -75,8 +72,7 @@ class Hop:
     across: float = 0.0  # bytes over a chip's network, of the same
 
 
-@formula
-@dataclass(frozen=True)
+@record
 class Route:
     """Hops one after the other, and what they cost for an array that has one byte in all.
 

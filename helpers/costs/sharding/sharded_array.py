@@ -9,11 +9,10 @@ Source: Austin et al. 2025, Section 3, "Partitioning notation".
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from math import prod
 
-from helpers.arguments import formula, whole
+from helpers.arguments import formula, record, whole
 from helpers.costs.rooflines.hardware import Slice
 from helpers.numeric import floor, plain, where
 
@@ -35,8 +34,7 @@ def bytes_each(dtype: str) -> float:
     return WIDTH[dtype]
 
 
-@formula
-@dataclass(frozen=True)
+@record
 class Axis:
     """`n` chips in a row along one axis of the torus: a ring if `wraps`, else a line.
 
@@ -102,7 +100,6 @@ class Mesh:
     def on(cls, s: Slice, names: str | Sequence[str] | Mapping[str, Sequence[int]]) -> "Mesh":
         """The mesh that lays named axes over a slice: one name for each axis, or for each name the axes it takes.
 
-        >>> from helpers.costs.rooflines.chips import chip
         >>> Mesh.on(Slice(chip("v5e"), (4, 4)), "XY").wires("XY")
         (Axis(n=4, wraps=False), Axis(n=4, wraps=False))
         >>> Mesh.on(Slice(chip("v5p"), (4, 4, 4)), {"X": (0, 1), "Y": (2,)})["X"]
@@ -153,8 +150,7 @@ class Mesh:
         return f"Mesh({', '.join(f'{n}={s}' for n, s in self.sizes.items())})"
 
 
-@formula
-@dataclass(frozen=True)
+@record
 class Sharding:
     """An array's dimensions, the mesh axes that cut each of them, and the axes over which it is a partial sum.
 

@@ -35,10 +35,9 @@ or another microbatch may. Experts are bound by arithmetic and not by memory: `s
 Source: derived here; Lepikhin et al., "GShard" (2020) for the two AllToAlls.
 """
 
-from dataclasses import dataclass
 from math import inf
 
-from helpers.arguments import Count, formula
+from helpers.arguments import Count, formula, record
 from helpers.numeric import floor, where
 
 from .layout import BF16, Bytes
@@ -85,8 +84,7 @@ def three_checkpoints(B, D, F, L, bytes_each=2):
     return bytes_each * L * B * (D + 2 * F)
 
 
-@formula
-@dataclass(frozen=True)
+@record
 class Way:
     """How often all of a layer's weights are gathered and all of its gradients scattered; an AllReduce is one of each.
 

@@ -14,12 +14,11 @@ Source: Austin et al. 2025, Section 5; errors of its text are listed in the cour
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import cache
 from itertools import product
 from math import inf, prod
 
-from helpers.arguments import Count, formula
+from helpers.arguments import Count, formula, record
 from helpers.costs.rooflines.hardware import Chip, Slice
 from helpers.costs.rooflines.roofline import Time
 from helpers.costs.sharding.collectives import Collective, seconds
@@ -54,8 +53,7 @@ ReduceScatter_y  dIn[B_x, D] {U_y} -> dIn[B_x, D_y]
 STRATEGIES = {"DP": ("X", "", ""), "FSDP": ("X", "", "X"), "TP": ("", "Y", ""), "FSDP+TP": ("X", "Y", "X")}
 
 
-@formula
-@dataclass(frozen=True)
+@record
 class Line:
     """One line of an algorithm.
 
@@ -99,8 +97,7 @@ class Line:
         return f"{does:<15} {beside} {' · '.join(map(str, self.operands))} -> {self.result}"
 
 
-@formula
-@dataclass(frozen=True)
+@record
 class Algorithm:
     """One training step of the layer, on each device: the lines of its forward and of its backward pass."""
 
@@ -158,8 +155,7 @@ def _lines(text: str, axes: Mapping[str, str]) -> Iterator[Line]:
             yield Line(kind, tuple(axes.get(over, "")), operands, parse(after), waits)
 
 
-@formula
-@dataclass(frozen=True)
+@record
 class Pass:
     """What one device does in a forward or a backward pass of the layer.
 
@@ -218,7 +214,6 @@ def cost(strategy: str, B, D, F, X=1, Y=1, keep: bool = False, dtype: str = "bf1
 def times(strategy: str, B: int, D: int, F: int, mesh: Mesh, chip: Chip, keep: bool = False, hop: float | None = None):
     """Seconds of the forward and of the backward pass on the mesh's own rings and lines, with latency: a `Time` for each.
 
-    >>> from helpers.costs.rooflines.chips import chip
     >>> f, b = times("FSDP+TP", 48000, 8192, 32768, Mesh.on(Slice(chip("v5p"), (4, 4, 4)), {"X": (0, 1), "Y": (2,)}), chip("v5p"))
     >>> f"{f.lower:.3g} {f.bound} {b.lower:.3g} {b.bound}"
     '0.00175 math 0.00351 math'
@@ -339,7 +334,6 @@ def slice_batch(alpha_dcn, pods=inf):
     alpha_dcn  C/W_dcn, W_dcn in one direction: `Chip.alpha_dcn()`
     pods       that the gradients are summed over; two ask for half of what many do
 
-    >>> from helpers.costs.rooflines.chips import chip
     >>> slice_batch(chip("v5p").alpha_dcn()), f"{2e6 / (2 * 8960):.1f}"      # and tokens of a chip, 2M on two pods
     (73440.0, '111.6')
     >>> slice_batch(chip("v5p").alpha_dcn(), pods=2)
@@ -369,7 +363,6 @@ def best_mesh(B: int, D: int, F: int, s: Slice) -> Mesh:
 
     Each axis of the slice goes to X or to Y. `layout_search` has the same question for a whole model, in estimated seconds.
 
-    >>> from helpers.costs.rooflines.chips import chip
     >>> best_mesh(48000, 8192, 32768, Slice(chip("v5p"), (4, 4, 4)))
     Mesh(X=16, Y=4)
     """

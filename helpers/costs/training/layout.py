@@ -9,12 +9,12 @@ and the other axes lie across them. On TPUs pods are copies of the slice, which 
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from functools import cache, reduce
 from math import prod
 from operator import mul
 
-from helpers.arguments import formula
+from helpers.arguments import formula, record
 from helpers.costs.rooflines.hardware import Chip, Slice
 from helpers.costs.rooflines.machines import Tier, tiers
 from helpers.costs.sharding.collective_prices import Group, adjacent, in_domains, on_torus
@@ -31,8 +31,7 @@ OFFLOADS = ("", "activations", "optimizer")
 OPTIMIZERS = ("Adam", "Muon")
 
 
-@formula
-@dataclass(frozen=True)
+@record
 class Bytes:
     """Bytes that each number takes: of weights, gradients and activations, and of the optimizer's state of a parameter.
 
@@ -56,8 +55,7 @@ BY_BYTES = {10: Bytes(gradient=0), 12: BF16, 16: MASTER, 18: Bytes(gradient=4, s
 """What is stored of a parameter, by its bytes: weights and moments alone; gradients too; a master copy; gradients in float32."""
 
 
-@formula
-@dataclass(frozen=True)
+@record
 class Layout:
     """How a training step lies over chips. Numbers may be arrays of layouts, which are not checked.
 
@@ -144,8 +142,7 @@ class Layout:
         return " ".join(_changed(self)) or "one chip"
 
 
-@formula
-@dataclass(frozen=True)
+@record
 class Spelling:
     """What may stand behind a name in a layout that is typed: a whole number, one of `words`, or any word if these are None.
 
@@ -230,7 +227,6 @@ def read(
 def shared(layout: Layout, chip: Chip) -> Layout:
     """A layout whose `pods` are those that share the batch: a GPU's domains do not, its axes lie across them.
 
-    >>> from helpers.costs.rooflines.chips import chip
     >>> [shared(Layout(fsdp=16, pods=2), chip(name)).shards for name in ("v5e", "H100")]
     [32, 16]
     """
@@ -281,7 +277,6 @@ def along(layout: Layout, tiers_of) -> dict[str, list]:
 def lies(layout: Layout, s: Slice):
     """Whether every axis takes whole rows of the torus: each boundary between axes divides, or is divided by, the torus' own.
 
-    >>> from helpers.costs.rooflines.chips import chip
     >>> cube = Slice(chip("v5p"), (4, 4, 4))
     >>> lies(Layout(fsdp=16, tp=4), cube), lies(Layout(dp=2, fsdp=4, tp=8), cube), lies(Layout(tp=3, fsdp=64), cube)
     (True, True, False)
@@ -305,7 +300,6 @@ def lies(layout: Layout, s: Slice):
 def groups(layout: Layout, s: Slice) -> Callable[..., Group]:
     """The function that gives the chips along an axis, or along several together, by their names.
 
-    >>> from helpers.costs.rooflines.chips import chip
     >>> along = groups(Layout(fsdp=16, tp=4), Slice(chip("v5p"), (4, 4, 4)))       # tp has one ring of 4, fsdp two
     >>> along("tp").gather, along("fsdp").gather, along("tp", "fsdp").n
     (0.5, 0.25, 64.0)
@@ -328,7 +322,6 @@ def groups(layout: Layout, s: Slice) -> Callable[..., Group]:
 def groups_near(layout: Layout, chip: Chip) -> Callable[..., Group]:
     """The same where no slice is known: GPUs fill whole domains, and on a torus each axis of a layout is a block of rings.
 
-    >>> from helpers.costs.rooflines.chips import chip
     >>> along = groups_near(Layout(tp=4, dp=16), chip("H100"))
     >>> along("tp").domains, along("dp").domains, along("dp").gather                # two members of dp in a domain
     (1.0, 8.0, 0.5)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from math import inf
 
-from helpers.arguments import formula
+from helpers.arguments import formula, record
 from helpers.costs.rooflines.hardware import Chip, Slice
 from helpers.costs.rooflines.machines import LARGEST, Machine, machines
 from helpers.costs.transformers.config import Config
@@ -37,8 +37,6 @@ def exposed(step: Step, k: Constants = CONSTANTS):
 
     That block is `ring_attention.hidden_block`.
 
-    >>> from helpers.costs.rooflines.chips import chip
-    >>> from helpers.costs.transformers.public_models import model
     >>> s, c = Slice(chip("H100"), (8,)), model("llama-3-8b")
     >>> [exposed(step(c, Layout(cp=8, fsdp=2, pods=2), 2**20, T, s)) for T in (4096, 32768)]
     [1, 0]
@@ -147,8 +145,7 @@ def rank(layout: Layout, policy, seconds, memory, is_exposed, hbm, edge) -> Rank
     )
 
 
-@formula
-@dataclass(frozen=True)
+@record
 class Ranking:
     """The meshes of a machine, each with the settings that suit it best: numbers are arrays, best first.
 
@@ -237,8 +234,6 @@ def ranking(
               of what is stored
     given     what of the layouts is not searched, under any name that they have
 
-    >>> from helpers.costs.rooflines.chips import chip
-    >>> from helpers.costs.transformers.public_models import model
     >>> found = ranking(model("llama-2-13b"), 2**20, 4096, Slice(chip("v5p"), (4, 4, 4)))
     >>> str(found.layout(0)), len(found), found.fits
     ('dp=64 zero=2 microbatches=2 policy=everything', 194, 194)
@@ -320,8 +315,6 @@ def search(
     One whose tp leaves its domain has to be a tenth faster than the others; one whose cp has too short blocks comes last (`Rank`).
     Floors count the pairs that the mask leaves. `template` is as `ranking` takes it.
 
-    >>> from helpers.costs.rooflines.chips import chip
-    >>> from helpers.costs.transformers.public_models import model
     >>> found = search(model("llama-2-13b"), 2**20, 4096, Slice(chip("v5p"), (4, 4, 4)), top=1)
     >>> [str(step.layout) for step in found.best]
     ['dp=64 zero=2 microbatches=2 policy=everything']
@@ -345,8 +338,6 @@ def smallest(
 ) -> Machine | None:
     """The smallest machine of more than `beyond` chips, and of no more than `most`, on which some layout of a step fits, or None.
 
-    >>> from helpers.costs.rooflines.chips import chip
-    >>> from helpers.costs.transformers.public_models import model
     >>> str(smallest(model("llama-2-13b"), 2**20, 4096, chip("v5e")))
     '4x4'
     """
@@ -363,8 +354,6 @@ def check_fits(step: Step) -> None:
     That is another layout of the slice, with the same policy if one fits, or else the smallest slice that holds the step,
     or else how much the best layout lacks on the largest one.
 
-    >>> from helpers.costs.rooflines.chips import chip
-    >>> from helpers.costs.transformers.public_models import model
     >>> held = step(model("llama-2-13b"), Layout(dp=64), 2**20, 4096, Slice(chip("v5p"), (4, 4, 4)))
     >>> check_fits(held)                                           # doctest: +ELLIPSIS
     Traceback (most recent call last):

@@ -155,8 +155,6 @@ def meshes(c: Config, tokens: int, T: int, s: Slice, template: Layout = ANY, giv
     template  has the pods and the schedule
     given     sizes of axes that are not searched
 
-    >>> from helpers.costs.rooflines.chips import chip
-    >>> from helpers.costs.transformers.public_models import model
     >>> {a: len(x) for a, x in meshes(model("llama-2-13b"), 2**20, 4096, Slice(chip("v5p"), (4, 4, 4))).items()}
     {'tp': 194, 'cp': 194, 'ep': 194, 'fsdp': 194, 'dp': 194, 'pp': 194}
     """
@@ -176,7 +174,6 @@ def meshes(c: Config, tokens: int, T: int, s: Slice, template: Layout = ANY, giv
 def interleavings(c: Config, pp: int, schedule: str = "1F1B") -> tuple[int, ...]:
     """Stages that each of pp devices may have, of those that are tried.
 
-    >>> from helpers.costs.transformers.public_models import model
     >>> [interleavings(model("llama-3.1-405b"), pp) for pp in (1, 16, 32)]             # 126 layers and two tables: 16·8
     [(1,), (1, 2, 4, 8), (1, 2, 4)]
     """
@@ -213,8 +210,6 @@ def keeps(c: Config, layout: Layout, tokens, T, s: Slice, any_name: bool = False
 
     Where nobody has the same weights, zero shares nothing; and with zero=3, chips along dp share weights as those along fsdp do.
 
-    >>> from helpers.costs.rooflines.chips import chip
-    >>> from helpers.costs.transformers.public_models import model
     >>> case = 2**20, 4096, Slice(chip("H100"), (8,))
     >>> layouts = Layout(dp=8, zero=2), Layout(dp=8, zero=3), Layout(fsdp=8), Layout(fsdp=8, zero=3), Layout(fsdp=4, cp=2, zero=3)
     >>> [keeps(model("llama-3-8b"), layout, *case) for layout in layouts]

@@ -6,10 +6,10 @@ The `Constants` come from `python -m tools.bench_estimate --fit`: least squares 
 source weighing alike, with what is known from kernels as the guess. No constant belongs to a source, and none is read from its name.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 
-from helpers.arguments import formula
+from helpers.arguments import formula, record
 from helpers.costs.rooflines.chips import CHIPS
 from helpers.costs.rooflines.gpu_machine import wave_efficiency
 from helpers.costs.rooflines.hardware import Chip
@@ -53,8 +53,7 @@ WATTS = {"ampere": 400, "hopper": 700, "blackwell": 1000}
 """Power of the GPU whose share a generation's is: another one's clock, and FLOPs/s, go with the root of its power."""
 
 
-@formula
-@dataclass(frozen=True)
+@record
 class Constants:
     """What hardware and software of one time reach. Shares are of the vendor's figure.
 
@@ -103,15 +102,13 @@ CONSTANTS = Constants()
 def published(chip: Chip, dtype: str) -> float:
     """FLOPs/s of a chip at a type: mxfp8 has the rate of fp8, nvfp4 that of fp4.
 
-    >>> from helpers.costs.rooflines.chips import chip
     >>> published(chip("B200"), "mxfp8") == chip("B200").rate("fp8")
     True
     """
     return chip.rate(WIDE.get(dtype, dtype))
 
 
-@formula
-@dataclass(frozen=True)
+@record
 class Software:
     """What is known of the programs that run a step.
 
@@ -154,8 +151,7 @@ KERNELS = {
 """Sets of kernels by their names: as makers tune them; usual ones; torch.compile with SDPA; without it; before FlashAttention."""
 
 
-@formula
-@dataclass(frozen=True)
+@record
 class Pace:
     """What a chip, software and the constants make of operations: rates that they reach, and seconds of each.
 

@@ -6,10 +6,10 @@ Folding"): there ep is all of those that share the experts, and dp has ours in i
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import prod
 
-from helpers.arguments import formula
+from helpers.arguments import formula, record
 from helpers.costs.rooflines.hardware import Slice
 from helpers.costs.transformers.config import Config
 
@@ -51,8 +51,7 @@ def unfolded(given: Mapping, chips: int) -> dict:
     return values
 
 
-@formula
-@dataclass(frozen=True)
+@record
 class Completed:
     """A layout of which a part was given.
 
@@ -76,8 +75,6 @@ def completed_layout(
     given     names of GRAMMAR with their values, as `unfolded` leaves them
     template  what it has besides: pods, what is stored
 
-    >>> from helpers.costs.rooflines.chips import chip
-    >>> from helpers.costs.transformers.public_models import model
     >>> case = model("llama-3-70b"), {"tp": 8, "pp": 4}, 2**20, 4096, Slice(chip("H100"), (8,)), Layout(pods=8)
     >>> found = completed_layout(*case)
     >>> str(found.layout), found.chosen

@@ -25,11 +25,10 @@ Austin et al. 2025, Section 5.
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
-from helpers.arguments import Count, formula
+from helpers.arguments import Count, formula, record
 from helpers.numeric import maximum, minimum, plain, where
 
 KINDS = ("F", "B", "W", "BW")
@@ -202,8 +201,7 @@ class Event(NamedTuple):
     end: float
 
 
-@formula
-@dataclass(frozen=True)
+@record
 class Timeline:
     """A schedule, carried out.
 

@@ -6,10 +6,9 @@ host, and says how far off it may be. What a layer sends hides behind that layer
 Every number of a layout may be an array or a tracer.
 """
 
-from dataclasses import dataclass
 from math import prod
 
-from helpers.arguments import formula
+from helpers.arguments import formula, record
 from helpers.costs.rooflines.hardware import Chip
 from helpers.costs.sharding.collective_prices import in_domains
 from helpers.costs.transformers.config import Config, LayerKind
@@ -34,8 +33,7 @@ SPREAD = {"always": 1.19, "experts": 1.2, "chip": 1.3}
 always; for experts, whose kernels and balance differ most between programs; for a chip without measured steps."""
 
 
-@formula
-@dataclass(frozen=True)
+@record
 class Estimate:
     """Seconds of a training step, or of a server's: `mid` is the estimate, [low, high] where the measured time should lie.
 
@@ -50,8 +48,7 @@ class Estimate:
     borrows: str = ""
 
 
-@formula
-@dataclass(frozen=True)
+@record
 class LayerPrices:
     """Seconds of one layer in one microbatch, whatever is kept of it.
 
@@ -70,8 +67,7 @@ class LayerPrices:
     sends: tuple[tuple[Send, float, int], ...]
 
 
-@formula
-@dataclass(frozen=True)
+@record
 class Prices:
     """Seconds of what a step does, whatever its policy: `head` with the loss, `sums` of gradients over copies of the model,
     `handed` from a stage to the next in a microbatch."""
@@ -156,7 +152,6 @@ def step_seconds(
 ) -> Estimate:
     """Seconds of a training step on B sequences of T tokens, on as many chips as the layout takes.
 
-    >>> from helpers.costs.rooflines.chips import chip
     >>> gpt3 = Config(12288, 96, 96, 96, 128, 49152, 51200, gated=False, tied=True)
     >>> layout = Layout(tp=8, pp=8, schedule="interleaved", v=3, microbatches=64, sequence_parallel=False)
     >>> e = step_seconds(gpt3, chip("A100"), layout, B=64, T=2048, software=Software(attention="stored"))
@@ -268,7 +263,6 @@ def utilisation(c: Config, chip: Chip, layout: Layout, B, T, seconds, count: str
 
     count  pairs of query and key: "causal" what the mask leaves, so that neither passes 1; papers often have "all"
 
-    >>> from helpers.costs.rooflines.chips import chip
     >>> gpt = Config(12288, 96, 96, 96, 128, 49152, 51200, gated=False, tied=True)    # MFU 51.4 % (Korthikanti et al. 2022)
     >>> layout = Layout(tp=8, pp=8, policy="matmuls")
     >>> [f"{x:.1%}" for x in utilisation(gpt, chip("A100"), layout, 64, 2048, 13.75, count="all")]

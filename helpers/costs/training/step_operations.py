@@ -12,10 +12,10 @@ Passes over arrays are counted by hand from Megatron-LM's layer (Narayanan et al
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 
-from helpers.arguments import formula
+from helpers.arguments import formula, record
 from helpers.costs.sharding.collective_prices import Group, domains_reached
 from helpers.costs.transformers.config import UNUSUAL, Config
 from helpers.costs.transformers.layer_products import (
@@ -40,8 +40,7 @@ SCORES = 6, 10  # arrays of T·S numbers a head, where attention keeps them: pro
 ROUTED = 4, 8  # arrays of D numbers for each copy of a token: put in its expert's place, and back
 
 
-@formula
-@dataclass(frozen=True)
+@record
 class Attention:
     """Queries times keys, softmax, and shares times values, of one device.
 
@@ -71,8 +70,7 @@ class Attention:
         return self.rows * self.heads * self.every
 
 
-@formula
-@dataclass(frozen=True)
+@record
 class Send:
     """A collective of one device, whatever it is priced with.
 
@@ -114,8 +112,7 @@ class Send:
         return self.forward, self.backward + self.again.get(policy, 0)
 
 
-@formula
-@dataclass(frozen=True)
+@record
 class Held:
     """Parameters of a device before fsdp and zero share them; `dense` are all but experts."""
 
@@ -128,8 +125,7 @@ class Held:
         return (self.dense / (copies * ep) + self.experts / copies) / layout.fsdp
 
 
-@formula
-@dataclass(frozen=True)
+@record
 class Layer:
     """One layer of a kind on one device, for one microbatch; numbers of two are forward and backward.
 
@@ -160,8 +156,7 @@ class Layer:
         return sum(p.flops for p in self.products if not p.read)
 
 
-@formula
-@dataclass(frozen=True)
+@record
 class Operations:
     """A training step of one device.
 
@@ -221,7 +216,6 @@ class Operations:
 def operations(c: Config, layout: Layout, B, T) -> Operations:
     """What one device does in a step of B sequences of T tokens.
 
-    >>> from helpers.costs.transformers.public_models import model
     >>> from helpers.costs.transformers.parameters_and_flops import flops
     >>> c, layout = model("llama-3-8b"), Layout(dp=2, tp=4, pp=2, microbatches=4)
     >>> listed = operations(c, layout, B=16, T=4096)
@@ -379,7 +373,6 @@ def _handed(c: Config, layout: Layout, rows) -> tuple[Send, ...]:
 def stage_layers(c: Config, layout: Layout):
     """Layers of the fullest device: all have as many, or else some one more, for stages need not be equal.
 
-    >>> from helpers.costs.transformers.public_models import model
     >>> [float(stage_layers(model("llama-3.1-405b"), Layout(pp=n))) for n in (1, 14, 16)]
     [126.0, 9.0, 8.0]
     """

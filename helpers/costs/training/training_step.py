@@ -19,10 +19,10 @@ Source: Austin et al. 2025, Section 5; Rajbhandari et al., "ZeRO" (2020); Korthi
 Recomputation" (2022) for tensor parallelism with sequence parallelism and without; Liu et al., "Ring Attention" (2023).
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 
-from helpers.arguments import formula
+from helpers.arguments import formula, record
 from helpers.costs.rooflines.hardware import Chip, Slice
 from helpers.costs.rooflines.roofline import Time
 from helpers.costs.sharding.collective_prices import PUBLISHED, collective_seconds, in_domains
@@ -48,8 +48,7 @@ INPUTS = "norm", "hidden", "out of experts"  # kept in products' type (Transform
 TIGHT = 0.06  # of a chip's bytes: what counts of dense models and mixtures miss in the median, source by source (bench_estimate)
 
 
-@formula
-@dataclass(frozen=True)
+@record
 class Sent(Send):
     """A collective of one device, as often as it runs in a step.
 
@@ -70,8 +69,7 @@ class Sent(Send):
         )
 
 
-@formula
-@dataclass(frozen=True)
+@record
 class DeviceMemory:
     """Bytes of the fullest device, by role.
 
@@ -97,8 +95,7 @@ class DeviceMemory:
         return sum(vars(self).values())
 
 
-@formula(signed="T tokens")
-@dataclass(frozen=True)
+@record(signed="T tokens")
 class Step:
     """A training step; each quantity is computed when it is first asked for.
 
@@ -244,8 +241,6 @@ def step(
     count  pairs of query and key that attention computes: `parameters_and_flops.PAIRS`
     hop    seconds of latency per hop, if not the chip's
 
-    >>> from helpers.costs.rooflines.chips import chip
-    >>> from helpers.costs.transformers.public_models import model
     >>> cube = Slice(chip("v5p"), (16, 16, 16))
     >>> at = step(model("llama-2-13b"), Layout(fsdp=1024, tp=4), 3 * 2**20, 3072, cube)
     >>> print(f"{at.time.lower:.3f} {at.hidden:.3f} {at.time.upper:.3f} {at.time.bound} {at.mfu(at.hidden):.2f}")
@@ -294,8 +289,6 @@ def peak_memory(c: Config, chip: Chip, layout: Layout, B, T, software: Software 
     """Bytes of the fullest device in a training step on B sequences of T tokens.
 
     >>> from dataclasses import replace
-    >>> from helpers.costs.rooflines.chips import chip
-    >>> from helpers.costs.transformers.public_models import model
     >>> from .layout import Bytes
     >>> layout = Layout(dp=4, pp=2, microbatches=4, zero=1, policy="everything", stored=Bytes(gradient=4, state=12))
     >>> cut = replace(model("llama-3-70b"), L=12)                              # measured: 66.5 GiB on B200 (SimuMax 1.2)

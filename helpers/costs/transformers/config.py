@@ -6,11 +6,11 @@ Sizes may be arrays or tracers, which are not checked; plain numbers are checked
 """
 
 from collections import Counter
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from math import lcm
 from os import PathLike
 
-from helpers.arguments import formula, whole
+from helpers.arguments import record, whole
 from helpers.numeric import plain
 
 from . import hf_families
@@ -31,8 +31,7 @@ UNUSUAL = {
 }
 
 
-@formula
-@dataclass(frozen=True)
+@record
 class MoE:
     """Experts in place of the MLP.
 
@@ -74,8 +73,7 @@ class MoE:
         return D if self.latent is None else self.latent
 
 
-@formula(signed="source")
-@dataclass(frozen=True)
+@record(signed="source")
 class Config:
     """A decoder.
 

@@ -1,9 +1,8 @@
 """Fields of a config.json under the names that llama's has, each read as the type that it has to have (chapter 3)."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
-from helpers.arguments import formula, unchecked
+from helpers.arguments import record, unchecked
 
 ABSENT = object()
 CALLED = {int: "a whole number", bool: "true or false", str: "a word in quotes", list: "a list", dict: "an object"}
@@ -76,8 +75,7 @@ def few(layers: list[int]) -> str:
     return ", ".join(map(str, layers[:4])) + (", …" if len(layers) > 4 else "")
 
 
-@formula
-@dataclass(frozen=True)
+@record
 class Family:
     """How the config.json of one architecture is read.
 

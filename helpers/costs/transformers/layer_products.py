@@ -9,12 +9,11 @@ Source of `einsum`: Austin et al. 2025, Section 4, "Counting dots".
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from math import prod
 from string import ascii_letters
 
-from helpers.arguments import formula
+from helpers.arguments import formula, record
 from helpers.costs.sharding.sharded_array import Mesh, parse
 from helpers.numeric import ceil, maximum, minimum, plain
 
@@ -33,8 +32,7 @@ NARROW = "decay_down", "z_down"  # of a state's mixer, which tp does not cut
 QKV = "q", "k", "v"
 
 
-@formula
-@dataclass(frozen=True)
+@record
 class Product:
     """`groups` products of [m, k] by [k, n] with weights, on one device; together they are one kernel.
 
@@ -72,7 +70,6 @@ class Product:
 def attention_matrices(c: Config, kind: LayerKind = USUAL) -> dict[str, tuple]:
     """Shapes of the matrices of attention in a layer of that kind.
 
-    >>> from .public_models import model
     >>> attention_matrices(model("llama-3-8b"))
     {'q': (4096, 4096), 'k': (4096, 1024), 'v': (4096, 1024), 'o': (4096, 4096)}
     >>> attention_matrices(model("deepseek-v3"))["kv_up"]
@@ -92,7 +89,6 @@ def mixer_products(
     again  tokens in caches whose keys and values latent attention makes once more, for a piece of a prompt that sees them
     fused  matrices that are one; left out: all that read the same rows, as engines have it
 
-    >>> from .public_models import model
     >>> [(p.n, p.k) for p in mixer_products(model("llama-3-8b"), LayerKind(), 1.0, 16)]
     [(512.0, 4096), (4096, 256.0)]
     """
@@ -125,8 +121,7 @@ def idle_matrices(mixer) -> tuple[str, ...]:
     return tuple(x.matrices(1, 1)) if x and not x.chooses else ()
 
 
-@formula
-@dataclass(frozen=True)
+@record
 class Routed:
     """What one device multiplies of a layer's experts: rows of the router, rows of each expert, experts that it has, and their F."""
 
@@ -142,7 +137,6 @@ def feed_forward_products(c: Config, rows, tp, routed: Routed | None = None, kin
 
     Experts of narrower rows have two matrices more, which all tokens meet: these count with the shared experts.
 
-    >>> from .public_models import model
     >>> [(p.n, p.k) for p in feed_forward_products(model("llama-3-8b"), 1.0, 8)]
     [(3584.0, 4096), (4096, 1792.0)]
     """
@@ -161,8 +155,7 @@ def feed_forward_products(c: Config, rows, tp, routed: Routed | None = None, kin
     return [router, *latent, *pair("experts", routed.each, routed.width, m.row(c.D), routed.experts), *shared]
 
 
-@formula
-@dataclass(frozen=True)
+@record
 class Matrices:
     """Weight matrices of one shape: `copies` in each of so many layers, of which `used` multiply a row of k numbers.
 
@@ -194,7 +187,6 @@ def model_matrices(c: Config, absorbed: bool = False) -> list[Matrices]:
 
     absorbed  latent attention's `kv_up` as its two halves: one makes queries latent, the other takes results out of the latent space
 
-    >>> from .public_models import model
     >>> sum(x.weights for x in model_matrices(model("llama-3-8b"))), [x.used for x in model_matrices(model("mixtral-8x7b"))][5:]
     (7504658432, [6, 0, 1, 1])
     """
@@ -243,8 +235,7 @@ def all_scores(c: Config, absorbed: bool = False) -> list[tuple]:
     return [(x, n) for kind, n in c.groups if not kind.linear for x in c.mixer(kind).scores(kind.window, absorbed)]
 
 
-@formula
-@dataclass(frozen=True)
+@record
 class Einsum:
     """A product of two arrays, with its letters sorted by what happens to them.
 

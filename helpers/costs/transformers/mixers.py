@@ -7,15 +7,12 @@ Source: DeepSeek-AI, "DeepSeek-V3" (2024), "DeepSeek-V3.2-Exp" (2025) and DeepSe
 modelling code of Hugging Face's transformers.
 """
 
-from dataclasses import dataclass
-
-from helpers.arguments import formula, whole
+from helpers.arguments import record, whole
 
 from .states import STATES, ChannelDecay, Linear, Mamba2
 
 
-@formula
-@dataclass(frozen=True)
+@record
 class MLA:
     """Multi-head latent attention: keys and values of all heads are made from one short vector for each token.
 
@@ -38,8 +35,7 @@ class MLA:
             whole(q_rank=self.q_rank)
 
 
-@formula
-@dataclass(frozen=True)
+@record
 class Indexer:
     """Picks the keys that attention looks at: small heads give every earlier token a score, the `top` best are seen.
 
@@ -70,8 +66,7 @@ class Indexer:
         return (Score(self.heads, self.width, 0, self.width, 1, every=every),) if self.chooses else ()
 
 
-@formula
-@dataclass(frozen=True)
+@record
 class Score:
     """Queries times keys, and their shares times values.
 
@@ -108,8 +103,7 @@ class Score:
         return self.window if self.top is None else self.top * self.every
 
 
-@formula
-@dataclass(frozen=True)
+@record
 class Heads:
     """Softmax attention with keys and values of its own.
 
@@ -175,8 +169,7 @@ class Heads:
         return (one, *(x.scores() if x else ()))
 
 
-@formula
-@dataclass(frozen=True)
+@record
 class Latent:
     """Latent attention with N heads.
 
@@ -219,8 +212,7 @@ class Latent:
         return (one, *(x.scores() if x else ()))
 
 
-@formula
-@dataclass(frozen=True)
+@record
 class Compressed:
     """DeepSeek-V4's attention: to the last tokens, and to keys that stand for `every` tokens each; keys are values, of one head.
 
@@ -277,8 +269,7 @@ class Compressed:
         return (near, far, *(x.scores(self.every) if x else ()))
 
 
-@formula
-@dataclass(frozen=True)
+@record
 class NoMixer:
     """Of a layer that is a feed-forward alone."""
 
@@ -301,8 +292,7 @@ class NoMixer:
 Mixer = Heads | Latent | Compressed | NoMixer | Linear | ChannelDecay | Mamba2
 
 
-@formula
-@dataclass(frozen=True)
+@record
 class LayerKind:
     """What tells layers of one model apart.
 
@@ -340,8 +330,7 @@ class LayerKind:
         return 2 - isinstance(self.mixer, NoMixer) - (self.F == 0 and not self.moe)
 
 
-@formula
-@dataclass(frozen=True)
+@record
 class Gemma3n:
     """What Gemma 3n, and the small ones of Gemma 4, add to a decoder.
 

@@ -8,9 +8,7 @@ Layers of one kind are counted together, so a model of 126 layers costs no more 
 Source: Austin et al. 2025, Section 4; errors of its text are listed in the course's errata.
 """
 
-from dataclasses import dataclass
-
-from helpers.arguments import Count, formula
+from helpers.arguments import Count, formula, record
 from helpers.costs.rooflines.roofline import Work
 from helpers.numeric import beside, ceil, minimum, plain, where
 
@@ -24,8 +22,7 @@ PAIRS = {
 }
 
 
-@formula
-@dataclass(frozen=True)
+@record
 class Parameters:
     """Parameters by role. A matrix shared by embedding and unembedding counts as embedding.
 
@@ -101,7 +98,6 @@ def _biases(c: Config):
 def parameters(c: Config) -> Parameters:
     """Parameters by role, exact to the last one.
 
-    >>> from .public_models import model
     >>> parameters(model("llama-2-13b")).total
     13015864320
     >>> p = parameters(Config(D=4096, L=64, N=32, K=32, H=128, F=4 * 4096, V=32000, norm="none"))
@@ -171,8 +167,7 @@ def _seen(n, window):
     return triangle if window is None else triangle + (n - m) * window
 
 
-@formula
-@dataclass(frozen=True)
+@record
 class Flops:
     """FLOPs of matrix products in the forward pass, by role.
 
@@ -228,7 +223,6 @@ def flops(c: Config, B, T, S=None, count="all", logits=None, slots=None, absorbe
     slots     rows that the experts of one layer compute, all together: B·T·k, or E times their capacity if padded
     absorbed  latent attention in the latent space: keys and values are never made (for decoding)
 
-    >>> from .public_models import model
     >>> f = flops(model("llama-3-8b"), B=1, T=8192)
     >>> f"{f.forward:.4g} {f.attention / f.layers:.2f}"
     '1.581e+14 0.24'
@@ -266,9 +260,7 @@ def works(
     vectors if absorbed, and otherwise the keys and values that kv_up has made of them; behind an indexer those that it chose,
     no token's twice, and all of the indexer's keys. Linear attention reads its state, in float32, and writes it.
 
-    >>> from .public_models import model
     >>> from helpers.costs.rooflines.roofline import on_chip
-    >>> from helpers.costs.rooflines.chips import chip
     >>> step = works(model("llama-2-13b"), B=16, T=1, S=8192)
     >>> on_chip(step["attention"], chip("v5e")).bound, round(step["attention"].intensity, 2)
     ('hbm', 1.0)
@@ -315,7 +307,6 @@ def kv_cache(c: Config, S, B=1, bytes_each=2, share=1, keep=0, scale=0, state=4)
     scale       bytes of the scales of one vector: a token's key, value, or latent vector in one KV head; 0: not quantised
     state       bytes of a number in a state of linear attention, which is summed up in float32; its inputs have `bytes_each`
 
-    >>> from .public_models import model
     >>> kv_cache(Config(8192, 64, 64, 64, 128, 4 * 8192, 32000), 8192, bytes_each=1) / 2**30     # in GiB
     8.0
     >>> kv_cache(model("llama-2-13b"), 8192)

@@ -30,7 +30,6 @@ def six_nd_ratio(c: Config, T, count="all"):
 
     Above 1 where attention counts, below 1 where tables that multiply nothing do, such as an untied embedding.
 
-    >>> from .public_models import model
     >>> [round(six_nd_ratio(model("llama-3-8b"), T), 2) for T in (1024, 8192, 131072)]
     [0.97, 1.2, 5.21]
     >>> round(six_nd_ratio(model("gpt-2"), 1024), 2)
@@ -93,7 +92,6 @@ def crossover(c: Config, against="matrices", count="all"):
     (65536.0, 16384.0)
     >>> crossover(Config(4096, 1, 32, 32, 128, 4 * 4096, 1), "projections")
     8192.0
-    >>> from .public_models import model
     >>> gemma = model("gemma-2-27b", window=None, full_every=None)
     >>> crossover(gemma), crossover(gemma, count="causal")      # not 8D = 36,864: its F is 8D
     (69120.0, 138239.0)

@@ -6,9 +6,7 @@ Source: Yang et al., "Gated Delta Networks" (2024) and Qwen3-Next (2025); Kimi T
 are SSMs" (2024) and Nemotron-H (2025); shapes as in the modelling code of Hugging Face's transformers, and of Kimi's models.
 """
 
-from dataclasses import dataclass
-
-from helpers.arguments import formula, whole
+from helpers.arguments import record, whole
 from helpers.numeric import plain
 
 
@@ -21,8 +19,7 @@ class _Convolved:
         return self.channels * (self.kernel - 1)
 
 
-@formula
-@dataclass(frozen=True)
+@record
 class Linear(_Convolved):
     """Gated DeltaNet: each head's state is decayed as a whole, and corrected towards a value.
 
@@ -78,8 +75,7 @@ class Linear(_Convolved):
         return {"norms": scale * self.value, "biases": 2 * self.heads, "attention": self.channels * self.kernel}
 
 
-@formula
-@dataclass(frozen=True)
+@record
 class ChannelDecay(_Convolved):
     """Kimi Delta Attention: a delta rule whose states decay channel by channel.
 
@@ -129,8 +125,7 @@ class ChannelDecay(_Convolved):
         return {"norms": scale * self.width, "biases": start, "attention": self.channels * self.kernel}
 
 
-@formula
-@dataclass(frozen=True)
+@record
 class Mamba2(_Convolved):
     """A state-space mixer: heads of `value` numbers, each of which has a state of `key` numbers; heads of a group share B and C.
 

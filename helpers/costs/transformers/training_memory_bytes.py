@@ -13,9 +13,7 @@ as DeepSeek-V3 did (DeepSeek-AI 2024, section 3.2.3) and Megatron-LM's `--recomp
 Source: Austin et al. 2025, Section 4, "Gradient checkpointing"; Chen et al., "Sublinear Memory Cost" (2016).
 """
 
-from dataclasses import dataclass
-
-from helpers.arguments import formula
+from helpers.arguments import formula, record
 
 from .config import UNUSUAL, Config
 from .layer_products import attention_matrices, idle_matrices
@@ -128,7 +126,6 @@ def up_projections(c: Config, kind: LayerKind):
 def saved(c: Config, B, T, policy: str, bytes_each=2):
     """Bytes that the layers keep from the forward pass of B sequences of T tokens; embedding and logits come on top.
 
-    >>> from .public_models import model
     >>> [round(saved(model("llama-3-8b"), 1, 8192, p) / 1e9, 1) for p in POLICIES]
     [173.9, 22.5, 2.1, 0.0]
     """
@@ -178,8 +175,7 @@ def train_flops(c: Config, B, T, policy: str = "everything", count="all"):
     return flops(c, B, T, count=count).train + recomputed(c, B, T, policy, count)
 
 
-@formula
-@dataclass(frozen=True)
+@record
 class Memory:
     """Bytes of a training step by role.
 
@@ -206,7 +202,6 @@ def training_memory(c: Config, B, T, policy: str = "block", weight=2, gradient=2
 
     state  of the optimizer for each parameter: 8 for Adam's two float32 moments, 12 with a float32 copy of the weights
 
-    >>> from .public_models import model
     >>> m = training_memory(model("llama-2-13b"), 1, 4096)
     >>> round(m.weights / 1e9), round(m.optimizer / 1e9), round((m.weights + m.optimizer) / 1e9)
     (26, 104, 130)

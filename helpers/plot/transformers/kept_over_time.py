@@ -20,7 +20,6 @@ def schedule(c: Config, T: int, policy: str) -> list[Step]:
 
     A length of 1 is a layer's forward pass. Before its backward pass a layer makes again what the policy did not keep.
 
-    >>> from helpers.costs.transformers.public_models import model
     >>> steps = schedule(model("llama-3-8b"), 8192, "block")
     >>> len(steps), steps[0][:3], steps[-1]
     (96, ('forward', 0, 1.0), ('backward', 0, 2.0, 0.0))

@@ -93,7 +93,6 @@ def exponentials(chip: Chip) -> float:
 
     The clock is what the chip's rate in bf16 asks for.
 
-    >>> from helpers.costs.rooflines.chips import chip
     >>> f"{exponentials(chip('H100')):.3g}", exponentials(chip("v5e"))
     ('3.86e+12', inf)
     """
@@ -105,7 +104,6 @@ def exponentials(chip: Chip) -> float:
 def rate(chip: Chip, widths: str) -> float | None:
     """FLOPs/s of products of such numbers, if the chip has a published one.
 
-    >>> from helpers.costs.rooflines.chips import chip
     >>> rate(chip("H100"), "float32"), rate(chip("v5e"), "float32"), rate(chip("v5e"), "8 bits, scores and sums in float32")
     (67000000000000.0, None, 394000000000000.0)
     """

@@ -48,7 +48,6 @@ def numbered(machine: Machine) -> tuple[int, int, str]:
 def whole(c: Config) -> dict[str, int]:
     """Every size of a model; where its structure has no use for one, F as it is published, which rules ask for, and else 1.
 
-    >>> from helpers.costs.transformers.public_models import model
     >>> whole(model("mixtral-8x7b"))["F"], whole(model("llama-3-8b"))["E"]
     (14336, 1)
     """
@@ -65,7 +64,6 @@ def legal(structure: Config, *numbers):
 def divide(c: Config) -> dict[str, tuple[int, ...]]:
     """For tp, ep and pp the powers of two that a model's sizes allow.
 
-    >>> from helpers.costs.transformers.public_models import model
     >>> divide(model("llama-3.1-405b"))
     {'tp': (1, 2, 4, 8, 16, 32, 64, 128), 'ep': (1,), 'pp': (1, 2, 4, 8, 16, 32, 64, 128)}
     """
