@@ -202,15 +202,21 @@ def step(name: str) -> Step:
 
 
 def following(path: str, done: Collection[str], last: str = "") -> Step | None:
-    """The next step that is not done: behind the one done last, on the path if that is on it; where none was, the path's first.
+    """The next step that is not done: behind the one done last, or behind all that stands before it in the course; None where all is done.
 
-    Who has left the path, or come to its end, goes on through all; None where all is done.
+    Who has chosen a path is on it until its end. Who has not is on the 45 minutes, and goes on through all as soon as they do
+    something else.
 
     >>> following(ALL, ()).name == steps(ALL)[0], following(ALL, steps(ALL))
     (True, None)
+    >>> following("45 minutes", ["1.3"], "1.3").name, following("", ["1.3"], "1.3").name
+    ('sec-blocks', '1.4')
     """
-    for names in sorted((steps(path), steps(ALL)), key=lambda names: last not in names):
-        begin = names.index(last) + 1 if last in names else 0
+    order, roads = steps(ALL), [steps(path or "45 minutes"), steps(ALL)]
+    before = {*order[: order.index(last)]} if last in order else ()
+    for names in roads if path else sorted(roads, key=lambda names: last not in names):
+        behind = (i + 1 for i, name in enumerate(names) if name in before)
+        begin = names.index(last) + 1 if last in names else max(behind, default=0)
         if left := [name for name in (*names[begin:], *names[:begin]) if name not in done]:
             return step(left[0])
     return None

@@ -12,6 +12,8 @@ from helpers.check import progress, record
 from .copies import START, Work
 from .start import update
 
+KERNEL_START = COURSE / "own_work/kernel_start.py"
+
 
 def environment() -> dict[str, str]:
     """What JupyterLab and its kernels inherit."""
@@ -19,6 +21,7 @@ def environment() -> dict[str, str]:
     # What is installed beside this Python, also where nobody has activated the environment; nbgrader calls alembic by name.
     found["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{found.get('PATH', '')}"
     found["JUPYTER_CONFIG_PATH"] = os.pathsep.join([str(COURSE / "own_work"), str(COURSE)])
+    found.setdefault("PYTHONSTARTUP", str(KERNEL_START))
     # JAX reads this once, on import; without it the C++ side writes warnings into cells.
     found.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     if find_spec("libtpu") and not [*Path("/dev").glob("accel*"), *Path("/dev").glob("vfio/[0-9]*")]:

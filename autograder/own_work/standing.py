@@ -19,7 +19,8 @@ def said_next(known: record.Record) -> str:
     if not step:
         return "You have read every section and passed every core exercise of your path."
     minutes = study_time.spent(step.minutes).replace(study_time.NBSP, " ")
-    return f"Next: {step.title}, {minutes}: work/{step.link}"
+    along = f" on the path {known.path}" if known.path and step.name in study_time.steps(known.path) else ""
+    return f"Next{along}: {step.title}, {minutes}: work/{step.link}"
 
 
 def next_step(work: Work, *words: str) -> None:

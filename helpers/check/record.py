@@ -45,14 +45,14 @@ class Record:
     questions  the day of the last answer; state 1 once it was right
     passed     the day on which each exercise passed first
     reviews    the day of the last answer; state is the step, how often in a row it was known
-    path       the path chosen, last the step of it done last; both are this folder's and not carried
+    path       the path chosen, "" before that; last is the step done last; both are this folder's and not carried
     """
 
     sections: dict[str, Entry] = field(default_factory=dict)
     questions: dict[str, Entry] = field(default_factory=dict)
     passed: dict[str, Entry] = field(default_factory=dict)
     reviews: dict[str, Entry] = field(default_factory=dict)
-    path: str = "45 minutes"
+    path: str = ""
     last: str = ""
 
     def bring(self, other: "Record") -> None:
@@ -207,7 +207,7 @@ def note_question(name: str, right: bool) -> None:
         change(progress.place(), lambda record: record.bring(Record(questions={name: Entry(today(), int(right))})))
 
 
-GO_ON = re.compile(r"^\*\*Go on: .*\n\n", re.M)
+GO_ON = re.compile(r"^\*\*(?:Go on|Begin): .*\n\n", re.M)
 PATH_LINK = re.compile(r"(?:✓ )?(\[[^\]\n]*\]\(ch\d\d_\w+/\w+\.ipynb#([\w.:-]+)\))")
 
 
@@ -221,11 +221,10 @@ def start_page(text: str, parts: progress.Parts, record: Record) -> str:
         return f"✓ {m[1]}" if name in done else m[1]
 
     text = re.sub(r"^\* .*$", lambda line: PATH_LINK.sub(marked, line[0]), text, flags=re.M)
-    step = record.next() if done else None
-    if step:
+    if step := record.next():
         text = re.sub(
             r"\n\n|\Z",
-            f"\n\n**Go on: [{step.title}]({step.link})**, {study_time.spent(step.minutes)}.\n\n",
+            f"\n\n**{'Go on' if done else 'Begin'}: [{step.title}]({step.link})**, {study_time.spent(step.minutes)}.\n\n",
             text,
             count=1,
         )

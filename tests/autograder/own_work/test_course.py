@@ -50,7 +50,9 @@ def test_next_goes_along_the_path_that_was_chosen_from_where_one_was(tree, capsy
     read(tree, "sec-intensity")
     assert "#sec-critical" in said(tree, capsys, "next")  # behind 45 minutes, everything in order
     assert "#ex-1-3" in said(tree, capsys, "next", "training")
-    assert "#ex-1-3" in said(tree, capsys, "next")  # it is kept
+    assert "Next on the path training: " in said(tree, capsys, "next")  # it is kept, also where one did something else
+    read(tree, "sec-critical")
+    assert "#ex-1-3" in said(tree, capsys, "next")
     assert command.main(["next", "trainign"], tree) == 1
     assert "45, training, inference, all" in capsys.readouterr().out
 
@@ -109,6 +111,32 @@ def test_jupyterlab_opens_the_start_page_first_and_then_where_one_goes_on(tree, 
     assert words[:3] == [python, "-m", "jupyterlab"] and {"--port=9000"} < {*words} and "reading.ipynb" in words[3]
     first, *_ = environment["JUPYTER_CONFIG_PATH"].split(os.pathsep)
     assert json.loads((Path(first) / "labconfig/page_config.json").read_text())["disabledExtensions"]
+
+
+def test_a_kernel_that_misses_a_name_says_which_cell_makes_it(tmp_path, monkeypatch, capsys):
+    from IPython.core.interactiveshell import InteractiveShell
+
+    shell, notebook = InteractiveShell(), tmp_path / "a notebook ü.ipynb"
+    cells = ["%matplotlib inline\nimport numpy as np, jax", "def f(", "f(x)  # reads it", "y = 2"]
+    nbformat.write(nbformat.v4.new_notebook(cells=[*map(nbformat.v4.new_code_cell, cells)]), notebook)
+    monkeypatch.setattr("IPython.get_ipython", lambda: shell)
+    monkeypatch.setenv("JPY_SESSION_NAME", str(notebook))
+    before = {*shell.user_ns}
+    shell.safe_execfile(lab.KERNEL_START, shell.user_ns)
+    assert {*shell.user_ns} == before  # it leaves no name of its own
+    for code, said in (
+        ("np.ones(3)", "`%matplotlib inline` makes np: run"),
+        ("y", "`y = 2` makes y"),
+        ("x", ""),
+        ("1 / 0", ""),
+    ):
+        capsys.readouterr()
+        shell.run_cell(code)
+        out = capsys.readouterr().out
+        assert "Error" in out and ((said in out) if said else "The cell that" not in out), out
+    notebook.unlink()
+    shell.run_cell("np")
+    assert "The cell that" not in capsys.readouterr().out
 
 
 def git(folder, *words):
