@@ -31,10 +31,8 @@ def _begin() -> None:
         except (KeyError, OSError, ValueError, TypeError):
             return
         if maker := next((cell for cell in cells if error.name in names(cell)), ""):
-            begins = maker.strip().partition("\n")[0]
-            print(
-                f"The cell that begins with `{begins}` makes {error.name}: run it first, or all above by Run > Run All Above Selected Cell."
-            )
+            begins, above = maker.strip().partition("\n")[0], "Run > Run All Above Selected Cell"
+            print(f"The cell that begins with `{begins}` makes {error.name}: run it first, or all above by {above}.")
 
     get_ipython().set_custom_exc((NameError,), tell)
 
