@@ -3,7 +3,7 @@
 from .compare import OffLimits
 
 __all__ = [
-    "Answer", "OffLimits", "Program", "all_ran", "anew", "choice", "exercise", "floats", "hidden", "in_full", "inputs", "ints",
+    "Answer", "OffLimits", "Program", "all_ran", "anew", "choice", "contest", "exercise", "floats", "hidden", "in_full", "inputs", "ints",
     "judges", "look", "moved", "own", "passed", "question", "ran", "report", "run", "solution", "with_edges",
 ]  # fmt: skip
 
@@ -28,7 +28,9 @@ def _nothing(*_, **__) -> None:
     pass
 
 
-all_ran = anew = choice = floats = hidden = in_full = inputs = ints = judges = look = moved = own = question = _nothing
+all_ran = anew = choice = contest = floats = hidden = in_full = inputs = ints = judges = look = moved = own = (
+    question
+) = _nothing
 ran = with_edges = _nothing
 
 

@@ -124,9 +124,9 @@ def current(work: Work, name: str) -> bool:
 
 
 def readable(path: Path) -> bool:
-    """Whether there is a notebook."""
+    """Whether there is a notebook that Jupyter can read: UTF-8 without a mark of the byte order before it."""
     try:
-        return isinstance(json.loads(path.read_bytes()).get("cells"), list)
+        return isinstance(json.loads(path.read_text(encoding="utf-8")).get("cells"), list)
     except (OSError, ValueError, AttributeError, RecursionError):
         return False
 

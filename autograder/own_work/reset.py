@@ -8,6 +8,7 @@ from autograder.engine.cell_names import exercise_number
 from autograder.making.exercises import meta
 from autograder.places import NOTEBOOK, SourceError
 
+from . import damaged
 from .copies import Work, replace_file
 from .start import update
 
@@ -32,7 +33,9 @@ def reset(work: Work, *words: str) -> None:
     if not empty:
         raise SourceError(f"There is no exercise {number} with an answer to write.")
     before = work.copy(name).read_bytes()
-    copy = nbformat.reads(before.decode(), as_version=4)
+    copy = damaged.parsed(before)
+    if copy is None:
+        raise SourceError(f"work/{name} has cells that are none: move it away, and `course copies` makes it anew.")
     changed = False
     for cell in copy.cells:
         fresh = empty.get(meta(cell).get("grade_id"))

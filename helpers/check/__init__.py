@@ -27,6 +27,7 @@ notebook_cells    which names a check reads, which are   questions          repl
                   of an old answer
 solutions         opens ours, brings a learner's own     progress           what passed, kept across days, and where a learner
                   to a later chapter                                        stands, on a page as well
+contests          where a design stands among all designs
 shown_checks      an exercise's check by its number, and what it asks, in words
 
 `judged_program` and `sharded_program` judge programs, and show one on a few devices, with `traced_program`, `sending_rules`,
@@ -42,13 +43,17 @@ from .shown_checks import exercise, in_full, judges
 from .solutions import own, passed, solution
 
 __all__ = [
-    "Answer", "Program", "all_ran", "anew", "choice", "exercise", "floats", "hidden", "in_full", "inputs", "ints", "judges",
+    "Answer", "Program", "all_ran", "anew", "choice", "contest", "exercise", "floats", "hidden", "in_full", "inputs", "ints", "judges",
     "look", "moved", "own", "passed", "question", "ran", "report", "run", "solution", "with_edges",
 ]  # fmt: skip
 
 
 def __getattr__(name: str):
-    """`Program`, `look`, `ran` and `all_ran`, when they are first asked for: they need JAX, which other checks do without."""
+    """`Program`, `look`, `ran` and `all_ran`, when they are first asked for: they need JAX, which other checks do without; `contest`."""
+    if name == "contest":
+        from .contests import contest
+
+        return contest
     if name not in ("Program", "all_ran", "look", "ran"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from .judged_program import all_ran, ran

@@ -1,6 +1,5 @@
 """Exercises 2.15 to 2.26: the programs and constants held against something else."""
 
-import math
 import re
 from itertools import product
 
@@ -84,39 +83,13 @@ def options(B, D, F, axes, wraps):
     )
 
 
-def best_of_all(B, D, F, axes, wraps, name, limit):
-    """Least seconds over all shardings of In, W_in and W_out, tried one by one.
-
-    The parts of `best_shardings.block`, each pair of a product priced once.
-    """
-    (grid, sizes, (ins, ws, tmps, vs)), c = options(B, D, F, axes, wraps), chip(name)
-    out = {i: sharded_array.parse(str(i).replace("In", "Out")) for i in ins}
-    first, second = (
-        {k: (p, p.time(c)) for k, args in pairs for p in best_shardings._best(*args, sizes, grid, c, "bf16", limit)}
-        for pairs in (
-            [((i, w, t), (i, w, t)) for i in ins for w in ws for t in tmps],
-            [((t, v, i), (t, v, out[i])) for i in ins for v in vs for t in tmps],
-        )
-    )
-    least = math.inf
-    for i, w, v in product(ins, ws, vs):
-        ways = [
-            first[i, w, t][1] + second[t, v, i][1]
-            for t in tmps
-            if (i, w, t) in first
-            and (t, v, i) in second
-            and best_shardings.Block(first[i, w, t][0], second[t, v, i][0]).peak <= limit
-        ]
-        if ways:
-            least = min(least, min(ways, key=matmul_plans.order).upper)
-    return least
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("problem, best", PROBLEMS)
 @pytest.mark.sample(quick=0, slow=1)
 def test_the_best_design_is_the_best_of_all(problem, best):
-    assert best_of_all(*problem) == pytest.approx(best, rel=1e-3)
+    *given, name, limit = problem
+    grid, sizes, _ = options(*given)
+    assert best_shardings.block_seconds(sizes, grid, chip(name), limit=limit)[0] == pytest.approx(best, rel=1e-3)
 
 
 @pytest.mark.slow

@@ -1,7 +1,9 @@
 """Where operands may be sharded at will: the best shardings of a product, and of two products in a row (chapter 2)."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from functools import lru_cache
+from itertools import product
 
 from helpers.arguments import formula, record
 from helpers.costs.rooflines.hardware import Chip
@@ -110,6 +112,32 @@ def _block(In, W_in, W_out, Out, sizes: tuple, mesh: Mesh, chip: Chip, dtype: st
     ]
     fitting = [b for b in found if limit is None or b.peak <= limit]
     return min(fitting, key=lambda b: order(b.time(chip)), default=None)
+
+
+@formula
+def block_seconds(
+    sizes: Mapping[str, int], mesh: Mesh, chip: Chip, dtype: str = "bf16", limit: float | None = None
+) -> list[float]:
+    """Seconds of the cheapest program for each sharding of In, W_in and W_out that fits, Out laid out like In; the least first.
+
+    The parts of `block`, each pair of a product priced once.
+    """
+    dims = {"In": ("B", "D"), "W_in": ("D", "F"), "Tmp": ("B", "F"), "W_out": ("F", "D")}
+    divides = lambda a: all(sizes[d] % mesh.size(cut) == 0 for d, cut in zip(a.dims, a.axes))  # noqa: E731
+    ins, w_ins, tmps, w_outs = ([a for a in shardings(n, d, mesh) if divides(a)] for n, d in dims.items())
+    given = sizes, mesh, chip, dtype, limit
+    first = {(i, w, t): p for i in ins for w in w_ins for t in tmps for p in _best(i, w, t, *given)}
+    second = {
+        (t, v, i): p for t in tmps for v in w_outs for i in ins for p in _best(t, v, replace(i, name="Out"), *given)
+    }
+    seconds = {key: plan.time(chip).upper for key, plan in (first | second).items()}
+    found = []
+    for i, w, v in product(ins, w_ins, w_outs):
+        pairs = [((i, w, t), (t, v, i)) for t in tmps if (i, w, t) in first and (t, v, i) in second]
+        if limit is not None:
+            pairs = [(a, b) for a, b in pairs if Block(first[a], second[b]).peak <= limit]
+        found += [min(seconds[a] + seconds[b] for a, b in pairs)] if pairs else []
+    return sorted(found)
 
 
 def _best(A, B, C, sizes, mesh, chip, dtype, limit) -> Iterator[Plan]:

@@ -1,0 +1,156 @@
+"""Design contests: where an answer stands among all designs of a problem of its check, to try it and not to judge it.
+
+The best of all is known because all are tried; what is printed is how many take longer, and their histogram.
+"""
+
+from bisect import bisect
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from itertools import product
+from typing import NamedTuple
+
+from helpers import show
+from helpers.costs.rooflines.chips import chip
+from helpers.costs.sharding import best_shardings
+from helpers.costs.sharding.sharded_array import Axis, Mesh, parse
+from helpers.costs.training.pipeline_schedules import simulate
+
+from .raised import attempt, called
+
+HEIGHTS = " ▁▂▃▄▅▆▇█"
+BINS = 16  # of the histogram, from the least to the most
+EQUAL = 1 + 1e-6
+
+
+class Contest(NamedTuple):
+    """What a contest compares: the less of it the better.
+
+    score    of what an answer gives for the problem; None where that is no design, or does not fit
+    every    scores of all designs that fit, the least first
+    """
+
+    problem: tuple
+    score: Callable
+    every: Callable[[], list[float]]
+    designs: str
+    printed: Callable[[float], str]
+
+
+BLOCK = dict(B=128, D=8192, F=32768)
+LIMIT = 300e6  # bytes of each of four chips in a square
+
+
+def block_score(found: Mapping[str, str]) -> float | None:
+    In, W_in, W_out = (parse(found[name]) for name in ("In", "W_in", "W_out"))
+    if [a.dims for a in (In, W_in, W_out)] != [("B", "D"), ("D", "F"), ("F", "D")]:
+        return None
+    block = best_shardings.block(In, W_in, W_out, In, BLOCK, _square(), chip("v5e"), limit=LIMIT)
+    return block and block.time(chip("v5e")).upper
+
+
+def _square() -> Mesh:
+    return Mesh({axis: Axis(2, False) for axis in "XY"})
+
+
+@cache
+def blocks() -> list[float]:
+    return best_shardings.block_seconds(BLOCK, _square(), chip("v5e"), limit=LIMIT)
+
+
+STAGES, MICROBATCHES = 2, 4
+
+
+def schedule_score(orders: Sequence[Sequence[tuple[str, int]]]) -> float | None:
+    """Slots of a schedule in which each device holds no more microbatches than there are stages."""
+    tasks = [[(stage, int(i), str(kind)) for kind, i in order] for stage, order in enumerate(orders)]
+    whole = sorted(product(range(MICROBATCHES), "BFW"))
+    if len(tasks) != STAGES or any(sorted(task[1:] for task in order) != whole for order in tasks):
+        return None
+    played = simulate(tasks)
+    return played.span if max(played.peak) <= STAGES else None
+
+
+@cache
+def schedules() -> list[float]:
+    orders = [()]
+    for _ in range(3 * MICROBATCHES):
+        orders = [(*order, kind) for order in orders for kind in "FBW" if _may(order, kind)]
+    named = [[(kind, order[:i].count(kind)) for i, kind in enumerate(order)] for order in orders]
+    return sorted(filter(None, map(_slots, product(named, repeat=STAGES))))
+
+
+def _may(order: tuple[str, ...], kind: str) -> bool:
+    """Whether a device that has done these may do one of this kind next, with room for as many microbatches as there are stages."""
+    F, B, W = map(order.count, "FBW")
+    return F < min(MICROBATCHES, W + STAGES) if kind == "F" else B < F if kind == "B" else W < B
+
+
+def _slots(orders) -> float | None:
+    try:
+        return schedule_score(orders)
+    except ValueError:  # some stage waits for ever
+        return None
+
+
+RACKS = (7e10, 28672, 5e5, 1, 2.5e15, 64, 8, 9e11, 5e10, 1.9e11)
+
+
+@cache
+def layouts() -> dict[tuple[int, str], float]:
+    """Seconds of a step under each layout that fits, as multiples of those of its arithmetic."""
+    P, F, tokens, micro, C, g, m, W, W_dcn, hbm = RACKS
+    b, found = tokens / (g * m * micro), {}
+    compute = 4 * b * F / C
+    for Y in (2**i for i in range(g.bit_length()) if g % 2**i == 0):
+        inside = (4 * b * (Y - 1) + 4 * F / Y * (1 - Y / g)) / W
+        across = 4 * F * (1 - 1 / m) / (g * W_dcn)
+        fsdp = micro * 3 * max(compute, inside, across)
+        hsdp = (micro * 3 - 2) * max(compute, inside) + 2 * max(compute, inside, across)
+        for how, step, shards in (("fsdp", fsdp, g * m), ("hsdp", hsdp, g)):
+            if 16 * P <= shards * hbm:
+                found[Y, how] = step / (micro * 3 * compute)
+    return found
+
+
+CONTESTS = {
+    "2.26": Contest((*BLOCK.values(), {"X": 2, "Y": 2}, False, "v5e", LIMIT), block_score, blocks, "shardings", show.seconds),
+    "4.18": Contest((STAGES, MICROBATCHES), schedule_score, schedules, "schedules", "{:.0f} slots".format),
+    "7.15": Contest(
+        RACKS, lambda found: layouts().get((found["tp"], found["how"])), lambda: sorted(layouts().values()),
+        "layouts", "{:.2f}× the arithmetic".format,
+    ),
+}  # fmt: skip
+
+
+def standing(mine: float, every: Sequence[float], designs: str, printed: Callable[[float], str]) -> str:
+    """Where a design stands among all, and their histogram with its own place.
+
+    >>> print(standing(2, [1, 1, 2, 4], "layouts", "{:.0f} s".format))
+    2 s: faster than 25 % of all 4 layouts that fit, 100.0 % above the best.
+    1 s █    ▄          ▄ 4 s
+             ▲
+    """
+    least, most, worse = every[0], every[-1], len(every) - bisect(every, mine * EQUAL)
+    place = lambda x: min(BINS - 1, int(BINS * (x / least - 1) / (most / least - 1 or 1) * EQUAL))  # noqa: E731
+    bins = [0] * BINS
+    for x in every:
+        bins[place(x)] += 1
+    bars = "".join(HEIGHTS[-(-8 * n // max(bins))] for n in bins)
+    said = f"faster than {100 * worse // len(every)} % of all {len(every):,} {designs} that fit"
+    above = f"{100 * (mine / least - 1):.1f} % above the best" if mine > least * EQUAL else "and none is faster"
+    begin = f"{printed(least)} "
+    return f"{printed(mine)}: {said}, {above}.\n{begin}{bars} {printed(most)}\n{' ' * (len(begin) + place(mine))}▲"
+
+
+def contest(number: str, answer: Callable) -> None:
+    """Print where an answer stands among all designs; what is not done, or no design, has a sentence."""
+    own = CONTESTS[number]
+    given, why = attempt(lambda: called(answer, own.problem, {}), answer.__name__)
+    try:
+        score = own.score(given)
+    except (AttributeError, KeyError, TypeError, ValueError):
+        score = None
+    if score is None:
+        print(why or f"What {answer.__name__} returns is no design that fits: the check above says why.")
+    else:
+        print(standing(score, own.every(), own.designs, own.printed))
