@@ -86,6 +86,10 @@ def test_new_text_comes_and_the_command_and_the_next_start_page_say_so(tree, cap
     (tree.root / "work" / NAME).unlink()
     mine = tree.root / "work/ch01_sample/mine.py"
     mine.write_text("x = 1")
+    other = tree.root / "work/ch01_sample/exercises-Copy1.ipynb"
+    other.write_bytes((tree.notebooks / NAME).read_bytes())
+    assert [said.partition(",")[0] for said in start(tree)] == ["ch01_sample/exercises-Copy1.ipynb: a copy of yours"]
+    other.unlink()
     assert start(tree) == []
     assert (tree.root / "work" / NAME).is_file() and mine.read_text() == "x = 1"
 

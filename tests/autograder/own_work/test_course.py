@@ -94,6 +94,13 @@ def test_reset_gives_one_exercise_anew_and_keeps_what_was_written(tree, capsys):
     assert now["ch01-q04"] == given["ch01-q04"] and now["ch01-q05"] == "mine = 'ch01-q05'"
     (kept,) = (tree.root / "work/kept").rglob("exercises.ipynb")
     assert "mine = 'ch01-q04'" in kept.read_text()
+    text = path.read_text(encoding="utf-8")
+    path.write_bytes(
+        text.replace("ch01-q05'", "ch01-q05' again").encode("utf-8-sig")
+    )  # an editor of Windows, which Jupyter cannot read
+    assert "is as it was given" in said(tree, capsys, "reset", "1.5") and "q06'" in path.read_text(encoding="utf-8")
+    path.write_text(text.replace('"cells": [', '"cells": [5,', 1), encoding="utf-8")
+    assert "cells that are none" in said(tree, capsys, "reset", "1.5")
     for words, told in ((["1.99"], "no exercise 1.99"), (["9.1"], "no chapter 9"), ([], "Name one exercise")):
         assert told in said(tree, capsys, "reset", *words)
 
