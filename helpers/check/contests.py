@@ -40,8 +40,8 @@ BLOCK = dict(B=128, D=8192, F=32768)
 LIMIT = 300e6  # bytes of each of four chips in a square
 
 
-def block_score(found: Mapping[str, str]) -> float | None:
-    In, W_in, W_out = (parse(found[name]) for name in ("In", "W_in", "W_out"))
+def block_score(shardings: Mapping[str, str]) -> float | None:
+    In, W_in, W_out = (parse(shardings[name]) for name in ("In", "W_in", "W_out"))
     if [a.dims for a in (In, W_in, W_out)] != [("B", "D"), ("D", "F"), ("F", "D")]:
         return None
     block = best_shardings.block(In, W_in, W_out, In, BLOCK, _square(), chip("v5e"), limit=LIMIT)
@@ -116,7 +116,7 @@ CONTESTS = {
     "2.26": Contest((*BLOCK.values(), {"X": 2, "Y": 2}, False, "v5e", LIMIT), block_score, blocks, "shardings", show.seconds),
     "4.18": Contest((STAGES, MICROBATCHES), schedule_score, schedules, "schedules", "{:.0f} slots".format),
     "7.15": Contest(
-        RACKS, lambda found: layouts().get((found["tp"], found["how"])), lambda: sorted(layouts().values()),
+        RACKS, lambda layout: layouts().get((layout["tp"], layout["how"])), lambda: sorted(layouts().values()),
         "layouts", "{:.2f}× the arithmetic".format,
     ),
 }  # fmt: skip
