@@ -5,21 +5,21 @@ Of an answer in words it is a rubric's item: whoever's comment, by a person, has
 A score that a person gave stays; what a row gave changes with the row, and goes with it.
 """
 
-import csv
 import json
 from collections import defaultdict
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from autograder.making.in_process_grading import exercise_of
 from autograder.places import NOTEBOOK, SourceError
 
+from . import own_tables
 from .class_summary import complaints, named, number_of, plain
 from .gradebook_writer import Grade
 from .whole_files import replace
 
 NAME = "accepted.csv"
-COLUMNS = ("exercise", "told", "points")
 
 
 @dataclass(frozen=True)
@@ -31,25 +31,14 @@ class Accepted:
     points: float
 
 
-def read(root: Path) -> list[Accepted]:
+def read(root: Path) -> Iterator[Accepted]:
     """The rows of the file; none without one."""
-    path = root / NAME
-    if not path.is_file():
-        return []
-    with path.open(encoding="utf-8-sig", newline="") as file:
-        rows, found = csv.DictReader(file), []
-        if missing := [c for c in COLUMNS if c not in (rows.fieldnames or [])]:
-            raise SourceError(f"{NAME} has no column {missing[0]}: its first line is {','.join(COLUMNS)}.")
-        for row in rows:
-            exercise, told, points = (str(row[c] or "").strip() for c in COLUMNS)
-            where = f"{NAME}, line {rows.line_num},"
-            if not told:
-                raise SourceError(f"{where} has no words that a check tells: everybody would get these points.")
-            try:
-                found.append(Accepted(exercise, told, float(points)))
-            except ValueError:
-                raise SourceError(f'{where} has "{plain(points, 40)}" where points belong.') from None
-    return found
+    for where, (exercise, told, points) in own_tables.rows(root / NAME, ("exercise", "told", "points")):
+        if not told:
+            raise SourceError(f"{where} has no words that a check tells: everybody would get these points.")
+        if (worth := own_tables.number(points)) is None:
+            raise SourceError(f'{where} has "{plain(points, 40)}" where points belong.')
+        yield Accepted(exercise, told, worth)
 
 
 def give(run) -> list[str]:
@@ -58,7 +47,7 @@ def give(run) -> list[str]:
     run  a grading whose verdicts are in the gradebook
     """
     topic, note = run.what.topic, run.what.root / ".grading" / f"accepted-{run.what.topic}.json"
-    rows, before = read(run.what.root), json.loads(note.read_text(encoding="utf-8")) if note.is_file() else {}
+    rows, before = [*read(run.what.root)], json.loads(note.read_text(encoding="utf-8")) if note.is_file() else {}
     if not rows and not before:
         return []
     given, to, gone, comments = defaultdict(dict), defaultdict(list), defaultdict(list), run.writer.comments()
@@ -72,17 +61,19 @@ def give(run) -> list[str]:
                 in_words = cell not in run.decides.assignment.checks
                 told = [comments[student, cell]] if in_words else complaints(record.outputs.get(cell, []))
                 found = _found(rows, cell, told, in_words, grade)
-                points = min(sum(row.points for row in found), grade.most)
+                points = max(0.0, min(sum(row.points for row in found), grade.most))
                 if in_words and was is not None and grade.waits:  # the work has changed since: a person looks once more
                     given[student][cell] = was
                 elif found:
                     given[student][cell] = points
                     if points != grade.manual or grade.waits:
-                        _write(gradebook.find_grade(cell, NOTEBOOK, topic, student), points, False)
+                        one = gradebook.find_grade(cell, NOTEBOOK, topic, student)
+                        one.manual_score, one.needs_manual_grade = points, False
                         for row in found:
                             to[row].append(student)
                 elif was is not None:
-                    _write(gradebook.find_grade(cell, NOTEBOOK, topic, student), None, in_words)
+                    one = gradebook.find_grade(cell, NOTEBOOK, topic, student)
+                    one.manual_score, one.needs_manual_grade = None, in_words
                     gone[number_of(exercise_of(cell))].append(student)
         gradebook.db.commit()
     replace(note, json.dumps(given))
@@ -97,7 +88,3 @@ def _found(rows: list[Accepted], cell: str, told: list[str], in_words: bool, gra
     """The rows that what was told is about: all items of a rubric, or the first, if a check gave less."""
     found = [r for r in rows if r.exercise == number_of(exercise_of(cell)) and any(r.told in line for line in told)]
     return found if in_words else [r for r in found[:1] if (grade.auto or 0.0) < min(r.points, grade.most)]
-
-
-def _write(grade, points: float | None, waits: bool) -> None:
-    grade.manual_score, grade.needs_manual_grade = points, waits

@@ -4,49 +4,40 @@ A row's `until` is a day, which counts whole, or a day with a time, in UTC where
 The file is read at each grading and says all of an assignment's extensions; without it those of the gradebook stay as they are.
 """
 
-import csv
 import datetime
 from pathlib import Path
 
 from autograder.places import SourceError
 
+from . import own_tables
+
 NAME = "extensions.csv"
-COLUMNS = ("student", "assignment", "until")
 Until = dict[str, datetime.datetime]
 
 
 def until(root: Path, topic: str) -> Until | None:
     """Student -> the moment, in UTC, until when this assignment is in time for them; None if there is no such file."""
-    path = root / NAME
-    if not path.is_file():
+    if not (root / NAME).is_file():
         return None
-    with path.open(encoding="utf-8-sig", newline="") as file:
-        rows = csv.DictReader(file)
-        if missing := [c for c in COLUMNS if c not in (rows.fieldnames or [])]:
-            raise SourceError(f"{NAME} has no column {missing[0]}: its first line is {','.join(COLUMNS)}.")
-        found, known = {}, {p.name for p in (root / "release").glob("*")}
-        for row in rows:
-            student, assignment, moment = (str(row[c] or "").strip() for c in COLUMNS)
-            where = f"{NAME}, line {rows.line_num},"
-            if not student and not assignment:
-                continue
-            if assignment not in known:
-                raise SourceError(f'{where} names "{assignment}", which is no released assignment.')
-            if assignment == topic:
-                found[student] = _moment(moment, where)
+    found, known = {}, {p.name for p in (root / "release").glob("*")}
+    for where, (student, assignment, moment) in own_tables.rows(root / NAME, ("student", "assignment", "until")):
+        if assignment == topic:
+            found[student] = _moment(moment, where)
+        elif assignment not in known and (student or assignment):
+            raise SourceError(f'{where} names "{assignment}", which is no released assignment.')
     return found
 
 
 def _moment(text: str, where: str) -> datetime.datetime:
     """
-    >>> print(_moment("2027-03-20", ""), "|", _moment("2027-03-20 18:00 +01:00", ""))
-    2027-03-20 23:59:59 | 2027-03-20 17:00:00
+    >>> print(_moment("2027-03-20", ""), "|", _moment("2027-03-20 18:00 +01:00", ""), "|", _moment("20270320", ""))
+    2027-03-20 23:59:59 | 2027-03-20 17:00:00 | 2027-03-20 23:59:59
     """
     try:
         found = datetime.datetime.fromisoformat(text.removesuffix(" UTC"))
     except ValueError:
         raise SourceError(f'{where} has "{text}" where a day such as 2027-03-20 or 2027-03-20 18:00 belongs.') from None
-    if len(text) == len("2027-03-20"):
+    if len(text) <= len("2027-03-20"):  # also 20270320, which is a day as well
         return found.replace(hour=23, minute=59, second=59)
     return found.astimezone(datetime.UTC).replace(tzinfo=None) if found.tzinfo else found
 

@@ -17,9 +17,11 @@ from nbgrader.api import Gradebook
 from nbgrader.coursedir import CourseDirectory
 from nbgrader.plugins import ExportPlugin
 
+from autograder.grading.own_tables import number
+
 from .archives import Claim, Sender
 from .class_list import CANVAS as LIST, ClassList, Person, key, newest, saved
-from .tables import cell, chosen, number, score, submissions
+from .tables import cell, chosen, score, submissions
 
 NAME = "Canvas"
 # Canvas's number of the person, that of the file, the file's own name; the person's name stands before

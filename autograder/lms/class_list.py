@@ -3,8 +3,6 @@
 Columns are found by their names. The rows are kept as they came, because the platform wants some of them back.
 """
 
-import csv
-import io
 import json
 import re
 import unicodedata
@@ -12,8 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from autograder.grading import own_tables
 from autograder.grading.class_summary import plain
-from autograder.grading.intake import LARGEST
 from autograder.grading.whole_files import replace
 from autograder.places import SourceError
 
@@ -111,21 +109,12 @@ def read(path: Path) -> ClassList:
     try:
         data = path.read_bytes()
     except OSError as e:
-        why = (e.strerror or str(e)).lower()
-        raise SourceError(f"The class list {plain(str(path))} cannot be read: {why}.") from None
+        raise SourceError(
+            f"The class list {plain(str(path))} cannot be read: {str(e.strerror or e).lower()}."
+        ) from None
     if data[:4] == b"PK\x03\x04":
         raise SourceError(f"The class list {plain(path.name)} is a spreadsheet: save it as CSV.")
-    lines = text(data).lstrip("\ufeff").splitlines(keepends=True)
-    while lines and (not lines[0].strip() or lines[0].lower().startswith("sep=")):
-        del lines[0]
-    between = max(",;\t", key=lines[0].count) if lines else ","
-    before = csv.field_size_limit(LARGEST)
-    try:
-        table = [r for r in csv.reader(io.StringIO("".join(lines)), delimiter=between) if any(c.strip() for c in r)]
-    except csv.Error as e:
-        raise SourceError(f"The class list {plain(path.name)} is no CSV file: {e}.") from None
-    finally:
-        csv.field_size_limit(before)
+    table = [row for _, row in own_tables.lines(data, f"The class list {plain(path.name)}")]
     columns = [c.strip() for c in table[0]] if table else []
     rows = [[c.replace("\0", "") for c in r[: len(columns)]] + [""] * (len(columns) - len(r)) for r in table[1:]]
     found = ClassList("", columns, rows)
@@ -145,16 +134,6 @@ def person(of: Callable[[str], str], *more: str) -> Person | None:
         first, _, last = of("full").rpartition(" ")
     if ids[0] and of("role").casefold() in ("", "student"):
         return Person(ids, first, last, of("email"), of("lms"), team=of("team") if of("lms") else "")
-
-
-def text(data: bytes) -> str:
-    """Text in UTF-8, UTF-16, or the one-byte encoding of Western Windows."""
-    if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
-        return data.decode("utf-16", "replace")
-    try:
-        return data.decode("utf-8")
-    except UnicodeDecodeError:
-        return data.decode("cp1252", "replace")
 
 
 def _kind(found: ClassList, path: Path) -> str:

@@ -18,12 +18,13 @@ from nbgrader.coursedir import CourseDirectory
 from nbgrader.plugins import ExportPlugin
 
 from autograder.grading.class_summary import number_of, plain
+from autograder.grading.own_tables import number
 from autograder.making.in_process_grading import exercise_of
 
 from . import class_list
 from .archives import Claim, Sender
 from .class_list import CANVAS, PARTICIPANT, WORKSHEET, ClassList, Person, key, saved, signs
-from .tables import cell, chosen, number, score, submissions
+from .tables import cell, chosen, score, submissions
 
 NAME = "Moodle"
 # name, Moodle's number of the person in this assignment, what was asked for, the file's own name if there are no folders

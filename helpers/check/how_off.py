@@ -16,6 +16,7 @@ import numpy as np
 
 from . import compare
 from .dependence import LISTED
+from .raised import brief
 
 SOME = 6  # cases in which an argument is exchanged
 FEW = 3  # cases on either side, before a threshold between them says something
@@ -148,7 +149,7 @@ def _exchanged(cases: Sequence[Case], rtol: float, ours: Callable) -> str | None
         if not all(map(_number, sum(pairs, ()))) or all(isinstance(x, int) or isinstance(y, int) for x, y in pairs):
             continue
         with suppress(Exception), np.errstate(all="ignore"):  # the two need not make sense
-            if all(compare.alike(c.got, ours(**c.args | {n: y, m: x}), rtol) for c, (x, y) in zip(cases, pairs)):
+            if all(compare.alike(c.got, brief(ours)(**c.args | {n: y, m: x}), rtol) for c, (x, y) in zip(cases, pairs)):
                 return f"{n} and {m}"
     return None
 

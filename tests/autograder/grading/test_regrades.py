@@ -264,10 +264,11 @@ def test_an_extension_counts_is_named_and_goes(graded, capsys):
     [
         ("who,until\n", "has no column student: its first line is student,assignment,until"),
         (f"student,assignment,until\nbob,{TOPIC},soon\n", 'line 2, has "soon" where a day such as 2027-03-20'),
-        ("student,assignment,until\n\nbob,ch99,2030-02-02\n", 'line 3, names "ch99", which is no released assignment'),
+        ("student;assignment;until\n\nZoë;ch99;2030-02-02\n", 'line 3, names "ch99", which is no released assignment'),
     ],
 )
 def test_a_file_that_cannot_be_read_stops_the_grading(graded, text, says):
-    (graded.root / extensions.NAME).write_text(text, encoding="utf-8")
+    """Also one that Excel saved in another encoding, with another separator."""
+    (graded.root / extensions.NAME).write_text(text, encoding="cp1252")
     with pytest.raises(SourceError, match=says):
         regrade(graded)

@@ -49,6 +49,18 @@ def test_planted_mistakes_are_found(sentence, secret, capsys, monkeypatch):
     assert points == 0 and sentence in said
 
 
+def test_a_mistake_is_told_where_ours_never_ends_for_exchanged_arguments(capsys):
+    def chips(budget, price, P):
+        n = 0
+        while (n + 1) * price <= budget:
+            n += 1
+        return n / P
+
+    a = check.Answer(lambda budget, price, P: chips(budget, price, P) * price, points=1)
+    a.equals(chips, budget=check.floats(10, 100), price=check.floats(2, 5), P=check.floats(1e12, 1e14))
+    assert "too large by exactly the factor price" in told(capsys, a)[1]
+
+
 WHERE = {
     "n is odd": lambda n, m, text: n % 2 == 1,
     "n is 1": lambda n, m, text: n == 1,
