@@ -78,7 +78,7 @@ def dicts(scope: dict, names: set) -> list[dict]:
 
 @pytest.mark.parametrize(("topic", "grade_id", "answer", "cell"), ANSWERS, ids=[a[1] for a in ANSWERS])
 @pytest.mark.xdist_group("solved")  # one process solves the chapters
-@pytest.mark.sample(quick=2, slow=60, draw=8)
+@pytest.mark.sample(quick=1, slow=60, draw=8)
 def test_nothing_that_is_seen_is_the_answer(topic, grade_id, answer, cell, scopes, monkeypatch):
     functions = course.functions(answer)
     if not functions:
@@ -151,7 +151,7 @@ def watched(f, seen: list):
 @pytest.mark.parametrize(("topic", "grade_id", "answer", "cell"), COUNTING, ids=[a[1] for a in COUNTING])
 @pytest.mark.xdist_group("solved")  # one process solves the chapters
 @pytest.mark.sample(quick=1, slow=12)
-def test_what_is_counted_is_run(topic, grade_id, answer, cell, scopes):  # noqa: F811
+def test_what_is_counted_is_run(topic, grade_id, answer, cell, scopes):
     scope, seen = scopes(topic), []
     cell = course.with_values(grade_id, answer, cell, scope)
     for f in course.functions(answer):

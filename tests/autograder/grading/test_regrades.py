@@ -127,6 +127,7 @@ def test_each_thing_that_decides_is_named(graded, monkeypatch, named):
     assert why.startswith(named)
 
 
+@pytest.mark.slow("follows all imports of two chapters, ten times each")
 def test_code_that_decides_no_verdict_regrades_nobody(tmp_path):
     """In a copy of `helpers`, by chapter: drawings, films and the planner are no matter, and what checks import is."""
     shutil.copytree(HELPERS, tmp_path / "helpers", ignore=shutil.ignore_patterns("__pycache__"))

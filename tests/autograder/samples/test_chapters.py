@@ -14,6 +14,7 @@ SAMPLE = ROOT / "tests" / "autograder" / "sample"
 # (COURSE_SEED, COURSE_VALUES) of submissions: nothing secret, and two of each class
 SEEDS = [("0", ""), *((course, f"{course}-{one}") for course in ("spring", "7", "autumn") for one in ("ada", "bob"))]
 COURSES = [(Tree(SAMPLE), SAMPLE), (Tree(ROOT), bank.SAMPLES)]
+LONG = ("ch02", "ch04", "ch06", "ch07", "ch08")
 CHAPTERS = [(tree, path.stem, folder) for tree, folder in COURSES for path in tree.exercises]
 
 
@@ -44,8 +45,9 @@ def test_solved_earns_everything(chapter):
 
 def changes(kind: str) -> list:
     """Every change of every answer."""
+    marks = lambda topic: [pytest.mark.slow("the chapter takes ten seconds")] * (topic[:4] in LONG)  # noqa: E731
     return [
-        pytest.param(tree, topic, c, id=f"{c.grade_id}-{c.name}" + ("-sample" if folder == SAMPLE else ""))
+        pytest.param(tree, topic, c, id=f"{c.grade_id}-{c.name}" + "-sample" * (folder == SAMPLE), marks=marks(topic))
         for tree, topic, folder in CHAPTERS
         for c in getattr(bank, kind)(topic, folder)
     ]
@@ -61,7 +63,7 @@ def named(monkeypatch):
 
 
 @pytest.mark.parametrize(("tree", "topic", "mutant"), changes("mutants"))
-@pytest.mark.sample(quick=2, slow=30, draw=4, kind="topic")
+@pytest.mark.sample(quick=1, slow=30, draw=4, kind="topic")
 def test_mutant_loses_points_and_is_told_its_cause(tree, topic, mutant, monkeypatch, named):
     """Whatever the seed of the course and the secret of a submission are; and no check names another mistake alone.
 

@@ -78,7 +78,7 @@ def narrow(x, xp, least):
 
 
 # Each operation of JAX is compiled by itself: `make test` takes some formulas of each room, `make test-all` all.
-FEW = pytest.mark.parametrize("share", [10, pytest.param(1, marks=pytest.mark.slow("compiles every formula"))])
+FEW = pytest.mark.parametrize("share", [20, pytest.param(1, marks=pytest.mark.slow("compiles every formula"))])
 ROOM = pytest.mark.parametrize("room", ROOMS)
 KINDS = {"NumPy": (np, 8, 1e-12), "NumPy, 32 bits": (np, 32, 1e-12), "JAX": (jnp, 8, 1e-4), "x64": (jnp, 8, 1e-12)}
 

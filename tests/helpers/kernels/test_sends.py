@@ -16,7 +16,7 @@ BY_OTHERS = {"mesh", "inference.decode_layouts"}  # their programs are those of 
 
 @pytest.mark.xdist_group("sends")  # a program is traced once in a process
 @pytest.mark.parametrize("room", ROOMS)
-@pytest.mark.sample(quick=2, draw=4)
+@pytest.mark.sample(quick=1, draw=4)
 def test_each_program_sends_what_the_list_says(room):
     listed = LIST.read_text(encoding="utf-8")
     assert {block.partition(".")[0] for block in listed.strip().split("\n\n")} == set(ROOMS)

@@ -1,6 +1,7 @@
 """Disaggregated serving against a search that tries everything."""
 
 from dataclasses import replace
+from functools import cache
 from itertools import product
 
 import pytest
@@ -39,10 +40,9 @@ def test_numbers_of_servers_are_those_of_a_loop(chips, n, m, rate, answered):
 V3_ON_64 = model("deepseek-v3"), chip("H200"), 64, 1000, 500, ENGINES["sglang"], Deployment(weights="fp8", rest="fp8")
 
 
-@walks([None, 2.0, 0.7, 0.05])
-def test_prefill_servers_read_most_of_those_that_are_in_time(first):
-    """Of every server on so many chips with every number of prompts in a budget of 8,192 tokens: the most prompts/s that keep a first
-    token, or where none does, the soonest."""
+@cache
+def prefill_servers() -> dict[int, list[tuple[float, float]]]:
+    """Chips -> (prompts/s, first token) of every server with every number of prompts in a budget of 8,192 tokens."""
     every = {}
     for d in deployments(V3_ON_64[0], V3_ON_64[1], 64, V3_ON_64[-1]):
         s = Server(V3_ON_64[0], V3_ON_64[1], replace(d, replicas=1), V3_ON_64[-2])
@@ -54,6 +54,13 @@ def test_prefill_servers_read_most_of_those_that_are_in_time(first):
                 wait = busy / 2 / (1 - busy) * pass_seconds  # Pollaczek and Khinchine
                 soon = pass_seconds + wait + moved + s.engine.first
                 every.setdefault(s.deployment.chips, []).append((n * busy / pass_seconds, soon))
+    return every
+
+
+@walks([None, 2.0, 0.7, 0.05])
+def test_prefill_servers_read_most_of_those_that_are_in_time(first):
+    """The most prompts/s of every server on so many chips that keeps a first token, or where none does, the soonest."""
+    every = prefill_servers()
     found = {(a.prefill.deployment.chips, a.first.mid) for a in disaggregated_plans(*V3_ON_64, first)}
     chips = {n for n, _ in found}
     assert len(chips) == len(found) > 1

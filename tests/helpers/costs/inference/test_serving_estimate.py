@@ -41,7 +41,7 @@ def floor(s: Server, p, tokens):
 def test_the_estimate_is_never_below_the_floor(name):
     """Of models, types, engines and numbers of chips by chance; all of them with FULL=1 and more draws."""
     draw, B = random.Random(name), np.array([1.0, 16.0, 256.0])
-    for _ in range(repeats(3, 200)):
+    for _ in range(repeats(1, 200)):
         c, tp = model(draw.choice(PRICED)), draw.choice((1, 2, 8, 16))
         at = Deployment(tp=tp, weights=draw.choice(("bf16", "fp8", "int8")), cache=draw.choice(("bf16", "int8")))
         s = Server(c, chip(name), at, ENGINES[draw.choice(list(ENGINES))])

@@ -72,7 +72,7 @@ def test_every_plan_is_tried_once(case):
 
 
 @walks(
-    range(5),
+    some(range(5), 2),
     [Target(), Target(speed=60), Target(first=0.5), Target(users=24, speed=45), Target(rate=1.0, first=1.0, speed=40)],
 )
 def test_the_best_is_that_of_a_loop(case, target):

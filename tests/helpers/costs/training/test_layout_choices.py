@@ -18,6 +18,7 @@ from helpers.costs.transformers.parameters_and_flops import parameters
 from helpers.costs.transformers.public_models import model
 from helpers.costs.transformers.training_memory_bytes import POLICIES
 from tests.helpers.costs.tables import refused, walks
+from tests.tiers import some
 
 V5P = chip("v5p")
 CUBE = Slice(V5P, (4, 4, 4))
@@ -25,7 +26,7 @@ DENSE = Config(4096, 32, 32, 32, 128, 16384, 8, norm="none")
 EXPERTS = Config(1024, 8, 16, 4, 64, 4096, 1000, moe=MoE(E=16, k=2, F=512, shared=1, first_dense=2))
 
 
-@walks([DENSE, EXPERTS, model("gemma-2-27b"), replace(DENSE, parallel=True)], POLICIES)
+@walks([DENSE, EXPERTS, model("gemma-2-27b"), replace(DENSE, parallel=True)], some(POLICIES, 2))
 def test_sums_send_over_tp_what_gathers_and_scatters_do(c, policy):
     """As many bytes, in half as many collectives, all of them waited for; but In is there and not gathered again."""
     with_it = Layout(fsdp=8, tp=4, ep=2 if c.moe else 1, dp=1 if c.moe else 2, microbatches=2, policy=policy)

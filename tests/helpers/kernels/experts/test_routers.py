@@ -75,7 +75,7 @@ def test_the_balance_loss_by_hand_and_by_its_gradient():
     expert = jnp.repeat(jnp.arange(4), jnp.array([7, 1, 1, 1]))[:, None]
     scores = jnp.tile(shares, (10, 1))
     assert routers.balance_loss(scores, expert) == pytest.approx(2.08)
-    dense = jax.grad(routers.balance_loss)(scores, expert)
+    dense = jax.jit(jax.grad(routers.balance_loss))(scores, expert)
     for t, e in ((0, 0), (3, 2)):  # with f fixed, in steps
         up, down = (routers.balance_loss(scores.at[t, e].add(h), expert) for h in (1e-2, -1e-2))
         assert dense[t, e] == pytest.approx(float(up - down) / 2e-2, rel=1e-3)
@@ -91,12 +91,13 @@ def test_the_loss_over_devices_is_that_of_the_whole_batch():
         return routers.balance_loss(jax.nn.softmax(logits), routers.choose(logits, Router(2))[0], axes)
 
     on = jax.shard_map(lambda x: loss(x, "X"), mesh=mesh, in_specs=jax.P("X"), out_specs=jax.P(), check_vma=False)
-    assert jax.jit(on)(own) == pytest.approx(float(loss(own)), rel=1e-5)
-    each = np.mean([loss(own[i : i + 8]) for i in range(0, T, 8)])
-    assert each > 1.3 * loss(own)  # the mean of products is another loss
+    alone = jax.jit(loss)
+    assert jax.jit(on)(own) == pytest.approx(float(alone(own)), rel=1e-5)
+    each = np.mean([alone(own[i : i + 8]) for i in range(0, T, 8)])
+    assert each > 1.3 * alone(own)  # the mean of products is another loss
     assert [c.shape for c in trace.sent(on, own)] == [(E,), ()]
     gradient = jax.jit(jax.grad(lambda x: on(x)))(own)
-    assert np.allclose(gradient, jax.grad(loss)(own), atol=1e-6)
+    assert np.allclose(gradient, jax.jit(jax.grad(loss))(own), atol=1e-6)
 
 
 @pytest.mark.parametrize(("make", "says"), [

@@ -35,6 +35,7 @@ def whole(p, x):
 
 
 @pytest.mark.parametrize("ep", EP)
+@pytest.mark.sample(quick=1)
 def test_a_layer_is_that_of_one_device(ep):
     p, x, _ = given()
     for pieces in (1, 2):
@@ -82,6 +83,7 @@ def ways(U, V, tiers):
 
 @pytest.mark.parametrize("tiers", [(2, 4), (4, 2)])
 @pytest.mark.parametrize("way", ["devices", "hosts", "gather"])
+@pytest.mark.sample(quick=1, kind="way")
 def test_all_ways_give_what_one_device_gives(tiers, way):
     x, w, U, V = tokens()
     f = lambda x, w, U, V: ways(U, V, tiers)[way](x, w)  # noqa: E731
@@ -92,7 +94,8 @@ def test_all_ways_give_what_one_device_gives(tiers, way):
 def test_a_capacity_of_one_copy_drops_the_later_tokens():
     x, w, U, V = tokens()
     f = lambda x, w, U, V: two_meshes.by_copies(x, w, partial(worked, U, V), (("X", "Y"), 1))  # noqa: E731
-    got = np.asarray(jax.shard_map(f, mesh=on((2, 4)), in_specs=(ALL,) * 4, out_specs=ALL, check_vma=False)(x, w, U, V))
+    run = jax.shard_map(f, mesh=on((2, 4)), in_specs=(ALL,) * 4, out_specs=ALL, check_vma=False)
+    got = np.asarray(jax.jit(run)(x, w, U, V))
     left = w.reshape(8, 6, 8, 2).copy()  # device, token, device that is met, its experts
     for device in range(8):
         for to in range(8):

@@ -35,7 +35,7 @@ def one_batch():
 
 
 @pytest.mark.parametrize("name", STRATEGIES)
-@pytest.mark.sample(quick=3)
+@pytest.mark.sample(quick=2)
 def test_microbatches_with_equal_weights_to_one_large_batch(name, one_batch):
     got = two_steps(*STRATEGIES[name], micro=4 if name in WAYS else 2)
     jax.tree.map(partial(np.testing.assert_allclose, rtol=1e-3, atol=1e-4), got, one_batch)
