@@ -2,9 +2,12 @@
 
 from itertools import product
 
+import pytest
+
 TOPIC = "ch06_attention"
 
 
+@pytest.mark.slow("solves the chapter")
 def test_the_fastest_is_the_least_of_all(solved):
     """6.21: no other choice of the model is faster; blocks outside by queries and whole scores both win, for some chip and length."""
     kinds = set()

@@ -49,7 +49,7 @@ def run(cell, names: dict) -> tuple:
     return value, said * (not fault) + fault
 
 
-@pytest.mark.sample(quick=2, slow=7, draw=3, kind="others")
+@pytest.mark.sample(quick=1, slow=8, draw=3, kind="others")
 @pytest.mark.parametrize("others", [False, True])
 @pytest.mark.parametrize("grade_id", CHECKS)
 def test_the_right_answer_passes_and_counts_no_try(grade_id, others, monkeypatch):

@@ -37,6 +37,7 @@ CHAPTERS = [p.stem for p in sorted((ROOT / "book").glob("ch0*.md")) if "{ask}" i
 
 
 @pytest.mark.parametrize("chapter", CHAPTERS)
+@pytest.mark.sample(quick=3)
 def test_the_notebook_says_what_the_page_says(chapter, capsys):
     found, cells = questions(chapter), asked(chapter)
     assert len(found) == len(cells) > 0

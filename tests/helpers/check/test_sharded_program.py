@@ -317,6 +317,7 @@ def test_rows_of_one_number_have_no_factor_of_their_own():
 
 
 @pytest.mark.parametrize("other", [jax.nn.gelu, jax.nn.silu, jax.nn.leaky_relu, lambda h: 1.02 * jax.nn.relu(h)])
+@pytest.mark.sample(quick=1)
 def test_narrow_floats_are_whole_numbers_so_that_little_shows(other):
     def near(x, w_in, w_out):
         x = lax.all_gather(x, ("X", "Y"), axis=1, tiled=True)

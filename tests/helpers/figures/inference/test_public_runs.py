@@ -35,6 +35,7 @@ def test_a_run_is_what_the_command_is_told(r):
 
 
 @pytest.mark.parametrize("r", RUNS.values(), ids=RUNS)
+@pytest.mark.sample(quick=3)
 def test_the_pick_is_no_slower_and_fits(r):
     assert r.pick.estimate.mid <= 1.01 * r.step.estimate.mid or r.step.missing
     assert not r.pick.missing and r.pick.chips == r.step.chips and len(r.reasons()) == 2
