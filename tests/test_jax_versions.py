@@ -72,17 +72,7 @@ def test_the_oldest_jax_is_stated_once():
 def older(tmp_path_factory) -> dict[str, str]:
     """An environment of its own with the oldest JAX and, by links, this one's other packages."""
     to = tmp_path_factory.mktemp("older")
-    pip = [
-        sys.executable,
-        "-m",
-        "pip",
-        "install",
-        "--quiet",
-        "--no-deps",
-        "--only-binary=:all:",
-        "--target",
-        to / "jax",
-    ]
+    pip = [sys.executable, *"-m pip install --quiet --no-deps --only-binary=:all: --target".split(), to / "jax"]
     done = subprocess.run(
         [*pip, f"jax=={helpers.__oldest_jax__}", f"jaxlib=={helpers.__oldest_jax__}"], capture_output=True, text=True
     )

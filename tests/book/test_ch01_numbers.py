@@ -11,13 +11,7 @@ import pytest
 from helpers.costs.rooflines import gpu_machine, roofline, torus
 from helpers.costs.rooflines.chips import chip
 from helpers.costs.rooflines.hardware import Slice
-from helpers.costs.rooflines.roofline import (
-    critical_batch,
-    critical_batch_limit,
-    matmul,
-    time,
-    weight_load,
-)
+from helpers.costs.rooflines.roofline import critical_batch, critical_batch_limit, matmul, time, weight_load
 from tests.book.conftest import ROOT
 from tests.book.stated import near
 from tests.helpers.costs.tables import walks

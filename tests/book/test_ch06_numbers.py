@@ -4,13 +4,7 @@ I is the survey of inference methods (2024); Fn is the row of the course's table
 Where a source is wrong, book/data/errata.json computes the corrected value and says why; test_index holds it.
 """
 
-from helpers.costs.attention import (
-    flops_and_bytes,
-    io_complexity,
-    linear_attention,
-    ring_attention,
-    time_and_intensity,
-)
+from helpers.costs.attention import flops_and_bytes, io_complexity, linear_attention, ring_attention, time_and_intensity
 from helpers.costs.attention.flops_and_bytes import Attention
 from helpers.costs.rooflines.chips import chip
 from tests.book.stated import near

@@ -12,19 +12,8 @@ from helpers.costs.experts.balance import (
     fullest_distribution,
     placed_imbalance,
 )
-from helpers.costs.experts.exchange import (
-    copy_bytes,
-    exchange_seconds,
-    groups_met,
-    least_width,
-)
-from helpers.costs.experts.experts_met import (
-    crossings,
-    expert_seconds,
-    met_unevenly,
-    padding,
-    popularity,
-)
+from helpers.costs.experts.exchange import copy_bytes, exchange_seconds, groups_met, least_width
+from helpers.costs.experts.experts_met import crossings, expert_seconds, met_unevenly, padding, popularity
 from helpers.costs.experts.measured import attention_data_parallel_tokens, exchange_share, half_batches
 from helpers.costs.experts.two_meshes import (
     Folding,

@@ -1,4 +1,4 @@
-"""The book's Sphinx extensions: examples in docstrings, repaired HTML, figures as files, folds of long lines, plain code."""
+"""The book's Sphinx extensions: examples in docstrings, repaired HTML, figures as files, lines and folds of code, plain code."""
 
 import base64
 import doctest
@@ -6,6 +6,8 @@ import re
 from html import unescape
 
 import pytest
+from docutils import nodes
+from myst_nb.sphinx_ import HideCodeCellNode
 
 from tests.book.conftest import ROOT, extension, page_names
 
@@ -22,15 +24,12 @@ def test_examples_hold(name):
 accessible = extension("accessible")
 
 
-@pytest.mark.parametrize(
-    "written, want",
-    [
-        ('<th class="head"></th>', "<td></td>"),
-        ('<th class="head stub"><p></p></th>', "<td></td>"),
-        ('<th class="head"><p>N</p></th>', '<th class="head"><p>N</p></th>'),
-        ('<div role="list"><div role="doc-biblioentry" id="a">', '<div><div id="a">'),
-    ],
-)
+@pytest.mark.parametrize("written, want", [
+    ('<th class="head"></th>', "<td></td>"),
+    ('<th class="head stub"><p></p></th>', "<td></td>"),
+    ('<th class="head"><p>N</p></th>', '<th class="head"><p>N</p></th>'),
+    ('<div role="list"><div role="doc-biblioentry" id="a">', '<div><div id="a">'),
+])  # fmt: skip
 def test_accessible_html(written, want):
     assert accessible.repaired(written) == want
 
@@ -120,3 +119,54 @@ def test_pages_have_none_of_them_and_keep_the_others(site):
     page = (site / "book/ch01_rooflines.html").read_text(encoding="utf-8")
     code = "".join(re.findall(r'<div class="highlight"><pre>.*?</pre>', page, re.S))
     assert not plain_code.PLAIN.search(code) and '<span class="k">' in code
+
+
+folds = extension("code_folds")
+
+
+def part(kind: str) -> nodes.container:
+    return nodes.container(nb_element=kind)
+
+
+def fold(*kinds: str) -> HideCodeCellNode:
+    return HideCodeCellNode("", *map(part, kinds))
+
+
+@pytest.mark.parametrize("held, called", [
+    (["cell_code_source"], "code"),
+    (["cell_code_output"], "output"),
+    (["cell_code_source", "cell_code_output"], "code and output"),
+])  # fmt: skip
+def test_a_fold_is_called_by_what_it_holds(held, called):
+    assert folds.summary(fold(*held)) == called
+
+
+@pytest.mark.parametrize("code, called", [
+    ("# Chunks & the state: k < s\nx = 1", "code and output: Chunks &amp; the state: k &lt; s"),
+    ("x = 1  # one\n# two", "code and output"),
+])  # fmt: skip
+def test_a_cell_folded_whole_is_called_by_the_comment_that_it_begins_with(code, called):
+    source = part("cell_code_source")
+    source += nodes.literal_block(code, code)
+    assert folds.summary(HideCodeCellNode("", source, part("cell_code_output"))) == called
+
+
+def test_code_goes_behind_its_outputs_and_a_cell_folded_whole_stays():
+    drawing, whole, page = part("cell_code"), part("cell_code"), nodes.document(None, None)
+    drawing += [fold("cell_code_source"), part("cell_code_output")]
+    whole += fold("cell_code_source", "cell_code_output")
+    page += [drawing, whole]
+    folds.move_behind(page)
+    assert [type(n) for n in drawing] == [nodes.container, HideCodeCellNode] and len(whole) == 1
+
+
+def test_no_drawing_has_a_bar_before_it_and_its_code_unfolds_without_javascript(visit, site):
+    for path in site.glob("book/*.html"):
+        assert not re.search(r'class="admonition hide|<details class="code">(?:(?!</details>).)*</details>\s*<div class="cell_output',
+                             path.read_text(encoding="utf-8"), re.S), path.name  # fmt: skip
+    page = visit("book/ch01_rooflines.html", javascript=False)
+    code = page.locator("figure.picture").nth(2).locator("xpath=ancestor::div[contains(@class, 'cell ')]/details")
+    code.scroll_into_view_if_needed()
+    assert not code.locator("pre").is_visible() and code.locator("summary").bounding_box()["height"] < 30
+    code.locator("summary").press("Enter")
+    assert code.locator("pre").is_visible()

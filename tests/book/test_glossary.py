@@ -90,18 +90,15 @@ def linked(*pieces, around) -> str:
     )
 
 
-@pytest.mark.parametrize(
-    "pieces, want",
-    [
-        (["Hops, and one hop."], "[Hops], and one hop."),
-        (["Ring attention, then attention; attention."], "[Ring attention], then [attention]; attention."),
-        (["A hop-count, hbm, an attentional thing."], "A hop-count, hbm, an attentional thing."),
-        (
-            [nodes.literal("", "hop"), nodes.reference("", "a hop", refuri="#x"), nodes.math("", "hop"), " HBM"],
-            "hopa hophop [HBM]",
-        ),
-    ],
-)
+@pytest.mark.parametrize("pieces, want", [
+    (["Hops, and one hop."], "[Hops], and one hop."),
+    (["Ring attention, then attention; attention."], "[Ring attention], then [attention]; attention."),
+    (["A hop-count, hbm, an attentional thing."], "A hop-count, hbm, an attentional thing."),
+    (
+        [nodes.literal("", "hop"), nodes.reference("", "a hop", refuri="#x"), nodes.math("", "hop"), " HBM"],
+        "hopa hophop [HBM]",
+    ),
+])  # fmt: skip
 def test_the_first_of_each_term_is_linked_in_prose(pieces, want):
     assert linked(*pieces, around=nodes.container()) == want
 

@@ -36,16 +36,13 @@ def outline(tex: str, display: bool = False) -> str:
     return told(ET.fromstring(mathml.markup(mathml.rows(tex) if display else tex, display)))
 
 
-@pytest.mark.parametrize(
-    ("tex", "want"),
-    [
-        (r"\frac{n-1}{n}\cdot\frac{V}{W}", "(n−1)/(n)·(V)/(W)"),
-        (r"T_\text{one way} = 2^{k+1}", "T_{one\N{NO-BREAK SPACE}way}=2^{k+1}"),
-        (r"\sum_{i=1}^{n} x_i^2 \le \sqrt{d_k}", "∑_{i=1}^{n}x_{i}^{2}≤√(d_{k})"),
-        (r"\left\lfloor \frac n2 \right\rfloor", "⌊(n)/(2)⌋"),
-        (r"A[I_X, J] \cdot_\text{LOCAL} B[J, K]", "A[I_{X},J]·_{LOCAL}B[J,K]"),
-    ],
-)
+@pytest.mark.parametrize(("tex", "want"), [
+    (r"\frac{n-1}{n}\cdot\frac{V}{W}", "(n−1)/(n)·(V)/(W)"),
+    (r"T_\text{one way} = 2^{k+1}", "T_{one\N{NO-BREAK SPACE}way}=2^{k+1}"),
+    (r"\sum_{i=1}^{n} x_i^2 \le \sqrt{d_k}", "∑_{i=1}^{n}x_{i}^{2}≤√(d_{k})"),
+    (r"\left\lfloor \frac n2 \right\rfloor", "⌊(n)/(2)⌋"),
+    (r"A[I_X, J] \cdot_\text{LOCAL} B[J, K]", "A[I_{X},J]·_{LOCAL}B[J,K]"),
+])  # fmt: skip
 def test_what_tex_says_stands_there(tex, want):
     assert outline(tex) == want
 
@@ -57,22 +54,19 @@ def test_lines_are_rows_of_a_table():
     assert outline(r"\begin{cases} 1 & x > 0 \\ 0 \end{cases}", display=True) == "{1&x>0;0;"
 
 
-@pytest.mark.parametrize(
-    ("tex", "want"),
-    [
-        (r"\min(a, b)", "<mi>min</mi><mo"),  # a function is no sign: no space before its bracket
-        (r"\min\!\big(a\big)", "<mi>min</mi><mo"),
-        (r"\log_2 n", '<msub><mi>log</mi><mn>2</mn></msub><mspace width="0.167em"/><mi>n</mi>'),
-        (r"\lim_{x \to \infty} y", "<munder><mi>lim</mi><mrow><mi>x</mi><mo>→</mo><mi>∞</mi></mrow></munder>"),
-        (r"x\,|Y| + y", 'form="prefix">|</mo><mi>Y</mi><mo stretchy="false" form="postfix">|</mo><mo>+</mo>'),
-        (r"a \xrightarrow{x} b", "<mover><mo>⟶</mo><mrow><mi>x</mi>"),
-        (r"a = -b, (-c)", '<mo>=</mo><mo form="prefix">−</mo><mi>b</mi><mo>,</mo><mo stretchy="false">(</mo><mo form='),
-        (r"(a) - b", ")</mo><mo>−</mo>"),
-        (r"a := 0", "<mi>a</mi><mo>≔</mo><mn>0</mn>"),
-        (r"\begin{gathered} a \\ b \end{gathered}", '<mtable displaystyle="true">'),
-        ("2 e + 1.97e14", "<mn>2</mn><mi>e</mi><mo>+</mo><mtext>1.97e14</mtext>"),
-    ],
-)
+@pytest.mark.parametrize(("tex", "want"), [
+    (r"\min(a, b)", "<mi>min</mi><mo"),  # a function is no sign: no space before its bracket
+    (r"\min\!\big(a\big)", "<mi>min</mi><mo"),
+    (r"\log_2 n", '<msub><mi>log</mi><mn>2</mn></msub><mspace width="0.167em"/><mi>n</mi>'),
+    (r"\lim_{x \to \infty} y", "<munder><mi>lim</mi><mrow><mi>x</mi><mo>→</mo><mi>∞</mi></mrow></munder>"),
+    (r"x\,|Y| + y", 'form="prefix">|</mo><mi>Y</mi><mo stretchy="false" form="postfix">|</mo><mo>+</mo>'),
+    (r"a \xrightarrow{x} b", "<mover><mo>⟶</mo><mrow><mi>x</mi>"),
+    (r"a = -b, (-c)", '<mo>=</mo><mo form="prefix">−</mo><mi>b</mi><mo>,</mo><mo stretchy="false">(</mo><mo form='),
+    (r"(a) - b", ")</mo><mo>−</mo>"),
+    (r"a := 0", "<mi>a</mi><mo>≔</mo><mn>0</mn>"),
+    (r"\begin{gathered} a \\ b \end{gathered}", '<mtable displaystyle="true">'),
+    ("2 e + 1.97e14", "<mn>2</mn><mi>e</mi><mo>+</mo><mtext>1.97e14</mtext>"),
+])  # fmt: skip
 def test_signs_and_spaces_are_those_of_tex(tex, want):
     assert want in mathml.markup(tex, True)
 
@@ -119,16 +113,13 @@ def test_the_font_has_what_is_drawn_and_its_licence(tmp_path):
     assert "MATH" in font and "Open Font License" in str(font["name"].getDebugName(13))
 
 
-@pytest.mark.parametrize(
-    "before, after, want",
-    [
-        ("At ", ". Then", ["At ", ("", "."), " Then"]),
-        ("It (", ") is", ["It ", ("(", ")"), " is"]),
-        ("the ", "-th one", ["the ", ("", "-th"), " one"]),
-        ("where ", " is", ["where ", None, " is"]),
-        ("", "", [None]),
-    ],
-)
+@pytest.mark.parametrize("before, after, want", [
+    ("At ", ". Then", ["At ", ("", "."), " Then"]),
+    ("It (", ") is", ["It ", ("(", ")"), " is"]),
+    ("the ", "-th one", ["the ", ("", "-th"), " one"]),
+    ("where ", " is", ["where ", None, " is"]),
+    ("", "", [None]),
+])  # fmt: skip
 def test_a_line_does_not_end_between_a_formula_and_its_full_stop(before, after, want):
     line = nodes.paragraph(
         "", "", *(nodes.Text(before),) * bool(before), nodes.math("D", "D"), *(nodes.Text(after),) * bool(after)

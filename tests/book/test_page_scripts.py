@@ -14,14 +14,11 @@ def script(filename=None, **attributes):
     return SimpleNamespace(filename=filename, attributes=attributes)
 
 
-@pytest.mark.parametrize(
-    "body, kept",
-    [
-        ("<p>x</p>", ["a.js"]),
-        ('<div class="sd-tab-set"></div>', ["a.js", "design-tabs.js"]),
-        ('<section id="sec-roofline"></section>', ["a.js", "record.js"]),
-    ],
-)
+@pytest.mark.parametrize("body, kept", [
+    ("<p>x</p>", ["a.js"]),
+    ('<div class="sd-tab-set"></div>', ["a.js", "design-tabs.js"]),
+    ('<section id="sec-roofline"></section>', ["a.js", "record.js"]),
+])  # fmt: skip
 def test_a_page_keeps_the_scripts_it_uses_once_and_they_wait(body, kept):
     told = [
         script("a.js"),

@@ -6,16 +6,10 @@ from contextlib import contextmanager, suppress
 
 import pytest
 
-FLAGS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--disable-dev-shm-usage",
-]
+FLAGS = """
+    --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking --disable-component-update
+    --disable-sync --disable-dev-shm-usage
+""".split()
 HOW = "install it and point CHROMIUM at its program, then: pip install -r tests/browser/requirements.txt"
 
 

@@ -11,28 +11,25 @@ from helpers.prose import number, render
 from helpers.versus import Versus
 
 
-@pytest.mark.parametrize(
-    "f,x,text",
-    [
-        (show.seconds, 0, "0 s"),
-        (show.seconds, 9.9996e-4, "1.00 ms"),
-        (show.seconds, 9.9e-3, "9.90 ms"),
-        (show.seconds, 5e-13, "0.0005 ns"),
-        (show.seconds, float("inf"), "for ever"),
-        (show.bytes, 999, "999 B"),
-        (show.bytes, 2**20, "1.05 MB"),
-        (show.bytes, 8.6e14, "860 TB"),
-        (show.bytes, 999.6e9, "1.00 TB"),
-        (show.ibytes, 2**34, "16.0 GiB"),
-        (show.ibytes, 512, "512 B"),
-        (show.flops, 3.5, "3.50 FLOPs"),
-        (show.rate, float("inf"), "infinite"),
-        (show.flops_rate, 4.112e18, "4.11 EFLOPs/s"),
-        (show.sci, 4.112e18, "4.11e18"),
-        (show.sci, 1e14, "1e14"),
-        (show.sci, 2.5e-7, "2.5e-7"),
-    ],
-)
+@pytest.mark.parametrize("f,x,text", [
+    (show.seconds, 0, "0 s"),
+    (show.seconds, 9.9996e-4, "1.00 ms"),
+    (show.seconds, 9.9e-3, "9.90 ms"),
+    (show.seconds, 5e-13, "0.0005 ns"),
+    (show.seconds, float("inf"), "for ever"),
+    (show.bytes, 999, "999 B"),
+    (show.bytes, 2**20, "1.05 MB"),
+    (show.bytes, 8.6e14, "860 TB"),
+    (show.bytes, 999.6e9, "1.00 TB"),
+    (show.ibytes, 2**34, "16.0 GiB"),
+    (show.ibytes, 512, "512 B"),
+    (show.flops, 3.5, "3.50 FLOPs"),
+    (show.rate, float("inf"), "infinite"),
+    (show.flops_rate, 4.112e18, "4.11 EFLOPs/s"),
+    (show.sci, 4.112e18, "4.11e18"),
+    (show.sci, 1e14, "1e14"),
+    (show.sci, 2.5e-7, "2.5e-7"),
+])  # fmt: skip
 def test_formats(f, x, text):
     assert f(x) == text
 

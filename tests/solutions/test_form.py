@@ -64,55 +64,19 @@ class Chapter:
 
 
 SAYS = (".wrong(", ".law(", "within(")
-CHAPTERS = [
+PROGRAMS = ("check.Program(",)
+CHAPTERS = [  # '": "', '", dense(' and '", dict(' stand in tables of what may go wrong and its sentence
     Chapter("ch01_rooflines", SAYS, (5, 2), named=2, parts=((16, ("", "-count")),), uncounted=(2, 22), by_hand=23),
-    Chapter(
-        "ch02_sharding",
-        SAYS,
-        (5, 2),
-        named=2,
-        parts=((18, ("", "-all")), (21, ("-layout", "")), (23, ("", "-back"))),
-        uncounted=(10, 12),
-        skipped=("check.Program(",),
-        by_hand=0,
-    ),
+    Chapter("ch02_sharding", SAYS, (5, 2), named=2, uncounted=(10, 12), skipped=PROGRAMS, by_hand=0,
+            parts=((18, ("", "-all")), (21, ("-layout", "")), (23, ("", "-back")))),
     Chapter("ch03_transformers", SAYS, (5, 2), named=5, classes=OTHER_VALUES, uncounted=(11,)),
-    Chapter(
-        "ch04_training",
-        (*SAYS, ".sends", ".only(", ".fits(", ".equals("),
-        (6, 2),
-        classes=OTHER_VALUES,
-    ),
-    Chapter(  # '": "' stands in a table of what may go wrong and its sentence, for answers that are run through a story
-        "ch05_inference",
-        (*SAYS, ".sends", ".equals(", '": "'),
-        (6, 3),
-        parts=((13, ("-numbers", "-program")), (14, ("-experts", "-sharded")), (25, ("-numbers", "-program"))),
-        skipped=("check.Program(",),
-    ),
-    Chapter(  # '", dense(' and '", dict(' stand in such tables too
-        "ch06_attention",
-        (*SAYS, '", dense(', '", dict(', "good(cost("),
-        (6, 3),
-        skipped=("check.Program(", "@cache"),
-    ),
-    Chapter(
-        "ch07_racks",
-        (*SAYS, "tiers(a", ".equals("),
-        (7, 2),
-        classes=OTHER_VALUES,
-        skipped=("check.Program(",),
-        by_hand=17,
-    ),
-    Chapter(
-        "ch08_experts",
-        (*SAYS, ".sends", ".equals("),
-        (7, 2),
-        classes=OTHER_VALUES,
-        skipped=("check.Program(",),
-        by_hand=0,
-    ),
-]
+    Chapter("ch04_training", (*SAYS, ".sends", ".only(", ".fits(", ".equals("), (6, 2), classes=OTHER_VALUES),
+    Chapter("ch05_inference", (*SAYS, ".sends", ".equals(", '": "'), (6, 3), skipped=PROGRAMS,
+            parts=((13, ("-numbers", "-program")), (14, ("-experts", "-sharded")), (25, ("-numbers", "-program")))),
+    Chapter("ch06_attention", (*SAYS, '", dense(', '", dict(', "good(cost("), (6, 3), skipped=(*PROGRAMS, "@cache")),
+    Chapter("ch07_racks", (*SAYS, "tiers(a", ".equals("), (7, 2), classes=OTHER_VALUES, skipped=PROGRAMS, by_hand=17),
+    Chapter("ch08_experts", (*SAYS, ".sends", ".equals("), (7, 2), classes=OTHER_VALUES, skipped=PROGRAMS, by_hand=0),
+]  # fmt: skip
 of_chapters = pytest.mark.parametrize("chapter", CHAPTERS, ids=lambda c: c.topic)
 
 

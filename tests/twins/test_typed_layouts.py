@@ -15,21 +15,7 @@ from tests.twins.settings import setting
 
 NAME = "planner"
 SEPARATORS = (",", " ", ", ", "  ", ",,", " ,")
-NONSENSE = (
-    "tensor=8",
-    "toString=8",
-    "tp",
-    "=8",
-    "tp=",
-    "fsdp=8.0",
-    "dp=-1",
-    "cp=0",
-    "zero=4",
-    "zero=-0",
-    "ep=two",
-    "tp=8=8",
-    "pp=1e1",
-)
+NONSENSE = "tensor=8 toString=8 tp =8 tp= fsdp=8.0 dp=-1 cp=0 zero=4 zero=-0 ep=two tp=8=8 pp=1e1".split()
 # Arabic three, squared.
 ODD = ("policy=some", "policy=Block", "policy=nothing", "tp=12345678", "fsdp=\u0663", "dp=\u00b2")
 READ = """texts => {
@@ -58,19 +44,8 @@ def typed(seed: int, chips: int = 64) -> str:
         draw.randint(0, 2),
     )
     if draw.random() < 0.25:
-        parts.append(
-            draw.choice(
-                (
-                    draw.choice(NONSENSE),
-                    parts[0],
-                    "v=2",
-                    "etp=1",
-                    "sequence_parallel=False",
-                    "tp=00",
-                    "microbatches=007",
-                )
-            )
-        )
+        more = ("v=2", "etp=1", "sequence_parallel=False", "tp=00", "microbatches=007")
+        parts.append(draw.choice((draw.choice(NONSENSE), parts[0], *more)))
     draw.shuffle(parts)
     return draw.choice(("", " ", ",")) + "".join(part + draw.choice(SEPARATORS) for part in parts)
 

@@ -168,16 +168,8 @@ def source_as_lines(nb):
 
 def source_of_odd_types(nb):
     nb["cells"] += [code(odd) for odd in (5, None, True, {"a": 1}, [1, None, ["x"]], 1e999)]
-    nb["cells"] += [
-        5,
-        None,
-        "cell",
-        [],
-        {},
-        {"cell_type": 5},
-        {"cell_type": "code"},
-        {"cell_type": ["code"], "source": []},
-    ]
+    nb["cells"] += [5, None, "cell", [], {}, {"cell_type": 5}, {"cell_type": "code"}]
+    nb["cells"].append({"cell_type": ["code"], "source": []})
 
 
 def unknown_cell_types(nb):

@@ -20,21 +20,18 @@ from tests.autograder.engine.small import LIMITS
 FULL = sandbox.Host(user_namespaces=True, bubblewrap=True, landlock=7, seccomp=True, cgroup="v1", root=False)
 
 
-@pytest.mark.parametrize(
-    ("less", "level", "words"),
-    [
-        ({}, "bubblewrap", ""),
-        ({"bubblewrap": False}, "namespaces", ""),
-        ({"user_namespaces": False}, "landlock", "user namespaces. An answer can see"),
-        (
-            {"user_namespaces": False, "bubblewrap": False, "cgroup": ""},
-            "landlock",
-            "counted with all others of this user",
-        ),
-        ({"cgroup": ""}, "bubblewrap", "a cgroup. Memory"),
-        ({"seccomp": False}, "bubblewrap", "sudo apt-get install libseccomp2"),
-    ],
-)
+@pytest.mark.parametrize(("less", "level", "words"), [
+    ({}, "bubblewrap", ""),
+    ({"bubblewrap": False}, "namespaces", ""),
+    ({"user_namespaces": False}, "landlock", "user namespaces. An answer can see"),
+    (
+        {"user_namespaces": False, "bubblewrap": False, "cgroup": ""},
+        "landlock",
+        "counted with all others of this user",
+    ),
+    ({"cgroup": ""}, "bubblewrap", "a cgroup. Memory"),
+    ({"seccomp": False}, "bubblewrap", "sudo apt-get install libseccomp2"),
+])  # fmt: skip
 def test_the_best_walls_that_there_are(less, level, words):
     """A container without user namespaces gets Landlock, and what that lacks is said."""
     found = dataclasses.replace(FULL, **less)
@@ -47,14 +44,11 @@ def test_the_best_walls_that_there_are(less, level, words):
     assert lines == [f"Missing: {m}" for m in found.missing]
 
 
-@pytest.mark.parametrize(
-    ("less", "words"),
-    [
-        ({"user_namespaces": False, "landlock": 5}, "neither user namespaces nor Landlock 6"),
-        ({"user_namespaces": False, "seccomp": False}, "libseccomp"),
-        ({"root": True, "cgroup": ""}, "grade as another user"),
-    ],
-)
+@pytest.mark.parametrize(("less", "words"), [
+    ({"user_namespaces": False, "landlock": 5}, "neither user namespaces nor Landlock 6"),
+    ({"user_namespaces": False, "seccomp": False}, "libseccomp"),
+    ({"root": True, "cgroup": ""}, "grade as another user"),
+])  # fmt: skip
 def test_a_host_that_cannot_isolate_says_what_it_lacks(less, words):
     found = dataclasses.replace(FULL, **less)
     assert words in found.refusal

@@ -11,7 +11,6 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-import nbformat
 import pytest
 
 from autograder.engine.sandbox import available
@@ -19,7 +18,7 @@ from autograder.grade import Class
 from autograder.making import in_process_grading
 from autograder.places import COURSE, ROOT
 from tests import postgres
-from tests.autograder.classes import SAMPLE, SECRET, TOPIC, cell
+from tests.autograder.classes import SAMPLE, SECRET, TOPIC
 from tests.autograder.grading import commands
 from tests.skip_conditions import needs
 from tests.tiers import some
@@ -198,30 +197,3 @@ def test_two_graders_at_once(graded, url, tmp_path, what):
     grades = second.grades()
     for student in made:
         assert [grades[topic, f"{student}-{end}"] for _, topic, end in work] == [grades[TOPIC, student]] * 2
-
-
-@pytest.mark.full("as test_resume does with SQLite")
-def test_a_manual_grade_stays_when_a_mended_test_is_graded_again(graded):
-    """The check of 1.1 is made to ask for nothing, and only it is run again."""
-    course = graded.course
-    with course.gradebook() as g:
-        given = g.find_grade("ch01-q03", "exercises", TOPIC, "reference")
-        given.manual_score, given.needs_manual_grade = 3.5, False
-        g.find_comment("ch01-q03", "exercises", TOPIC, "reference").manual_comment = "Which one?"
-        g.db.commit()
-    before = course.records()
-    path = course.root / "source" / TOPIC / "exercises.ipynb"
-    nb = nbformat.read(path, as_version=4)
-    cell(nb, "ch01-q01-check").source = "2"
-    nbformat.write(nb, path)
-    graded.nbgrader("generate_assignment", TOPIC, "--force")
-    finished(course.grading(TOPIC))
-    after = course.records()
-    for student in set(CLASS) - {"corrupt-json"}:
-        assert after[student]["outputs"]["ch01-q02-check"] == before[student]["outputs"]["ch01-q02-check"]
-    with course.gradebook() as g:
-        given = g.find_grade("ch01-q03", "exercises", TOPIC, "reference")
-        assert (given.manual_score, given.needs_manual_grade) == (3.5, False)
-        assert g.find_comment("ch01-q03", "exercises", TOPIC, "reference").comment == "Which one?"
-        assert g.find_grade("ch01-q01-check", "exercises", TOPIC, "mutant-1").score == 2
-    assert course.grades()[TOPIC, "reference"][2] == "8.5"

@@ -260,14 +260,11 @@ def test_an_extension_counts_is_named_and_goes(graded, capsys):
     assert classes.penalties(graded) == {"ada": 2, "bob": 2, "eve": 0}
 
 
-@pytest.mark.parametrize(
-    "text, says",
-    [
-        ("who,until\n", "has no column student: its first line is student,assignment,until"),
-        (f"student,assignment,until\nbob,{TOPIC},soon\n", 'line 2, has "soon" where a day such as 2027-03-20'),
-        ("student;assignment;until\n\nZoë;ch99;2030-02-02\n", 'line 3, names "ch99", which is no released assignment'),
-    ],
-)
+@pytest.mark.parametrize("text, says", [
+    ("who,until\n", "has no column student: its first line is student,assignment,until"),
+    (f"student,assignment,until\nbob,{TOPIC},soon\n", 'line 2, has "soon" where a day such as 2027-03-20'),
+    ("student;assignment;until\n\nZoë;ch99;2030-02-02\n", 'line 3, names "ch99", which is no released assignment'),
+])  # fmt: skip
 def test_a_file_that_cannot_be_read_stops_the_grading(graded, text, says):
     """Also one that Excel saved in another encoding, with another separator."""
     (graded.root / extensions.NAME).write_text(text, encoding="cp1252")

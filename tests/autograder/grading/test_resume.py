@@ -126,14 +126,11 @@ def test_stopped_in_the_middle(what, monkeypatch):
 
 
 @pytest.mark.parametrize("moment", ["before the gradebook is written", "after it"])
-@pytest.mark.parametrize(
-    "change, waiting",
-    [
-        ("time", {"ch01-q01-check": False, "ch01-q03": False}),  # the same work and the same verdicts
-        ("check", {"ch01-q01-check": True, "ch01-q03": False}),
-        ("submission", {"ch01-q01-check": True, "ch01-q03": True}),
-    ],
-)
+@pytest.mark.parametrize("change, waiting", [
+    ("time", {"ch01-q01-check": False, "ch01-q03": False}),  # the same work and the same verdicts
+    ("check", {"ch01-q01-check": True, "ch01-q03": False}),
+    ("submission", {"ch01-q01-check": True, "ch01-q03": True}),
+])  # fmt: skip
 @pytest.mark.sample(quick=2)
 def test_stopped_at_work_that_a_person_graded(graded, monkeypatch, change, waiting, moment):
     """What waits for a person is what would, had nobody stopped it."""

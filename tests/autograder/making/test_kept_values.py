@@ -87,14 +87,11 @@ def test_without_the_line_nothing_is_said(tree):
     assert "an answer may use" not in nb.cells[1].source
 
 
-@pytest.mark.parametrize(
-    ("line", "words"),
-    [
-        ("% uses helpers.costs.nothing\n", 'there is no "helpers.costs.nothing"'),
-        ("% uses\n", 'there is no ""'),
-        (LINE + LINE, "this source has 2"),
-    ],
-)
+@pytest.mark.parametrize(("line", "words"), [
+    ("% uses helpers.costs.nothing\n", 'there is no "helpers.costs.nothing"'),
+    ("% uses\n", 'there is no ""'),
+    (LINE + LINE, "this source has 2"),
+])  # fmt: skip
 def test_a_list_that_means_nothing_is_refused(tree, line, words):
     with_line(tree, line)
     with pytest.raises(SourceError, match="solutions/ch01_sample.md") as error:

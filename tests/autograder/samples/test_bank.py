@@ -1,12 +1,15 @@
-"""Mutants and variants: read, applied once, refused with a sentence."""
+"""Mutants and variants: read, applied once, refused with a sentence; those made by machine lose, or were found right."""
 
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
 
 from autograder.making import bank
 from autograder.places import ROOT, SourceError, Tree
+from tests.tiers import repeats
+from tools import hunt, mutation
 
 CELL = "def f(a):\n    ### BEGIN SOLUTION\n    return a + 1\n    ### END SOLUTION\n\n### BEGIN SOLUTION\nx = 1\n### END SOLUTION"
 
@@ -33,22 +36,19 @@ def test_variant_replaces_the_region():
         bank.Variant("ch01-q01", "v", "").apply("def f(): pass")
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("- a", "must map grade_ids to lists"),
-        ("ch01-q01: x", "ch01-q01 must be a list"),
-        (
-            "ch01-q01: [{replace: a, says: b}]",
-            "needs replace, with as text and may have mistake, says, it has replace, says",
-        ),
-        ("ch01-q01: [{replace: b, with: 1}]", "as text"),
-        ("ch01-q01: [a -> b: 1]", "as text"),
-        ("ch01-q01: [a: b]", 'must be an edit and what is said of it, "old -> new: sentence", it is "a"'),
-        ("ch01-q01: [{replace: b, with: c, why: d}]", "it has replace, why, with"),
-        ("ch01-q01: [b -> c: d, {replace: b, with: c, mistake: d}]", r"has b \| c \| d twice"),
-    ],
-)
+@pytest.mark.parametrize(("text", "said"), [
+    ("- a", "must map grade_ids to lists"),
+    ("ch01-q01: x", "ch01-q01 must be a list"),
+    (
+        "ch01-q01: [{replace: a, says: b}]",
+        "needs replace, with as text and may have mistake, says, it has replace, says",
+    ),
+    ("ch01-q01: [{replace: b, with: 1}]", "as text"),
+    ("ch01-q01: [a -> b: 1]", "as text"),
+    ("ch01-q01: [a: b]", 'must be an edit and what is said of it, "old -> new: sentence", it is "a"'),
+    ("ch01-q01: [{replace: b, with: c, why: d}]", "it has replace, why, with"),
+    ("ch01-q01: [b -> c: d, {replace: b, with: c, mistake: d}]", r"has b \| c \| d twice"),
+])  # fmt: skip
 def test_errors(tmp_path, text, said):
     (tmp_path / "wrong").mkdir()
     (tmp_path / "wrong" / "ch01_x.yaml").write_text(text, encoding="utf-8")
@@ -57,11 +57,7 @@ def test_errors(tmp_path, text, said):
 
 
 def test_kth_of_every_exercise():
-    found = [
-        bank.Mutant("ch01-q01", "a", ""),
-        bank.Mutant("ch01-q02", "b", ""),
-        bank.Mutant("ch01-q01", "c", ""),
-    ]
+    found = [bank.Mutant("ch01-q01", "a", ""), bank.Mutant("ch01-q02", "b", ""), bank.Mutant("ch01-q01", "c", "")]
     assert [m.replace for m in bank.kth(found, 0)] == ["a", "b"]
     assert [m.replace for m in bank.kth(found, 1)] == ["c"]
     assert bank.kth(found, 2) == []
@@ -127,22 +123,19 @@ def test_a_kind_has_the_sentence_and_may_have_the_edit(tmp_path):
     ]
 
 
-@pytest.mark.parametrize(
-    ("entry", "said"),
-    [
-        ("{kind: bit}", r"an entry of ch01-q01 names the kind bit, which kinds.yaml does not have: bits\?"),
-        ("{kind: hop}", r"names the kind hop, which kinds.yaml does not have\."),
-        ("{kind: bits, mistake: a}", "is of the kind bits, whose sentence stands in kinds.yaml"),
-        ("{kind: bits, says: a}", "is of the kind bits, whose sentence stands in kinds.yaml"),
-        (
-            "{kind: rounded, replace: a}",
-            'the kind rounded has no edit that is always the same, so write "old -> new: {kind: rounded}"',
-        ),
-        ("{kind: bits}, {kind: bits}", r"ch01-q01 has a byte is 8 bits \|  / 8 \|  twice"),
-        ("{kind: bits", r"ch01_x.yaml, line \d: this is no YAML"),
-        ("a -> b: 'TODO: why'", 'ch01_x.yaml: ch01-q01 still has "TODO: why": fill it in'),
-    ],
-)
+@pytest.mark.parametrize(("entry", "said"), [
+    ("{kind: bit}", r"an entry of ch01-q01 names the kind bit, which kinds.yaml does not have: bits\?"),
+    ("{kind: hop}", r"names the kind hop, which kinds.yaml does not have\."),
+    ("{kind: bits, mistake: a}", "is of the kind bits, whose sentence stands in kinds.yaml"),
+    ("{kind: bits, says: a}", "is of the kind bits, whose sentence stands in kinds.yaml"),
+    (
+        "{kind: rounded, replace: a}",
+        'the kind rounded has no edit that is always the same, so write "old -> new: {kind: rounded}"',
+    ),
+    ("{kind: bits}, {kind: bits}", r"ch01-q01 has a byte is 8 bits \|  / 8 \|  twice"),
+    ("{kind: bits", r"ch01_x.yaml, line \d: this is no YAML"),
+    ("a -> b: 'TODO: why'", 'ch01_x.yaml: ch01-q01 still has "TODO: why": fill it in'),
+])  # fmt: skip
 def test_what_is_wrong_with_a_kind_is_said(tmp_path, entry, said):
     with pytest.raises(SourceError, match=said):
         of_kinds(tmp_path, f"ch01-q01: [{entry}]")
@@ -159,3 +152,49 @@ def test_kinds_are_sentences_of_their_own_and_nobody_writes_one_again():
     for topic in ("ch01_rooflines", "ch03_transformers"):
         entries = [e for own in bank._read(bank.SAMPLES / "wrong" / f"{topic}.yaml", "").values() for e in own]
         assert not [e for e in entries if any(v in sentences for v in e.values())], topic
+
+
+KNOWN = hunt.known()
+answers = cache(hunt.answers)  # not on import: it makes the notebooks of all chapters
+
+
+@pytest.mark.parametrize("grade_id", KNOWN)
+@pytest.mark.sample(quick=0, slow=4)
+@pytest.mark.slow("starts a process that judges some fifty answers under two seeds and more")
+def test_what_wins_is_known(grade_id, monkeypatch):
+    """Two seeds say what wins; further ones only count how often, for the message."""
+    monkeypatch.setattr(hunt, "MORE", hunt.MORE[: repeats(2, 20)])
+    n, winners = hunt.hunt(answers()[grade_id], grade_id)
+    assert n and not [f"{w.change} ({w.won} of {w.of} seeds)" for w in winners if str(w.change) not in KNOWN[grade_id]]
+
+
+def test_each_answer_was_hunted_and_is_listed_once_and_in_order():
+    listed = [line.split(":")[0] for line in hunt.WON.read_text(encoding="utf-8").splitlines() if line[0] not in "#- "]
+    assert listed == sorted(set(listed))
+    assert set(listed) == set(answers()), "python -m tools.hunt --write has to be run for these"
+
+
+@pytest.mark.parametrize(("line", "among"), [
+    ("return -(-a // b)", ["-(-a // b) → -a // b", "-a // b → -a / b", "-a → a"]),
+    ("return a if a < b else b", ["a < b → a <= b", "a < b → a > b", "a if a < b else b → b"]),
+    ("return max(a, 1)", ["max(a, 1) → min(a, 1)", "max(a, 1) → a", "1 → 2"]),
+    (
+        "return math.ceil(a / b)",
+        ["math.ceil(a / b) → math.floor(a / b)", "math.ceil(a / b) → a / b", "a / b → a * b"],
+    ),
+    (
+        "return a[1:b].sum(axis=0)",
+        ["a[1:b] → a[1:b + 1]", "a[1:b] → a[1 + 1:b]", "a[1:b].sum(axis=0) → a[1:b].sum(axis=1)"],
+    ),
+    ("return a and not b", ["a and (not b) → a or not b", "not b → b", "a and (not b) → a"]),
+])  # fmt: skip
+def test_every_kind_of_change_is_made(line, among):
+    cell = f"def f(a, b):\n    ### BEGIN SOLUTION\n    {line}\n    ### END SOLUTION\n"
+    made = {str(c) for c in mutation.changes(cell)}
+    assert set(among) <= made
+    assert len({c.source for c in mutation.changes(cell)}) == len(mutation.changes(cell))
+
+
+def test_only_the_solution_is_changed():
+    cell = "def f(a, b=2):\n    'twice 2'\n    ### BEGIN SOLUTION\n    return a\n    ### END SOLUTION\n"
+    assert mutation.changes(cell) == []

@@ -50,32 +50,12 @@ def test_simulators_and_counters_are_closed():
     assert refused(lambda: trace.count(lambda x: x, 1.0))
 
 
-PROGRAMS = [
-    "attention.ring_attention.ring",
-    "attention.tree_attention.doubling",
-    "attention.linear_attention.chunked",
-    "attention.linear_attention.taylor",
-    "sharding.collectives.all_gather",
-    "sharding.sharded_matmul.case1",
-    "transformers.decoder_layers.mlp",
-    "transformers.mixture_of_experts.route",
-    "attention.flash_attention.flash_all_blocks",
-    "training.data_parallel_and_fsdp.cut_forward",
-    "training.data_parallel_and_fsdp.cut_backward",
-    "training.transformer_over_mesh.context_parallel_attention",
-    "training.transformer_over_mesh.expert_parallel_mlp",
-    "training.pipeline_parallel.ticks",
-    "training.pipeline_parallel.one_after_the_other",
-    "attention.softmax.together",
-    "attention.flash_attention.flash",
-    "attention.pallas_flash_attention_tpu.flash",
-    "attention.softmax.online",
-    "attention.masks.plan",
-    "attention.dense_attention.attention",
-    "racks.two_tier_collectives.all_reduce",
-    "training.data_parallel_and_fsdp.hsdp_step",
-    "experts.routers.choose",
-]
+PROGRAMS = """
+    attention.masks.plan attention.flash_attention.flash attention.pallas_flash_attention_tpu.flash experts.routers.choose
+    inference.speculative_decoding.accept racks.two_tier_collectives.all_reduce sharding.sharded_matmul.case1
+    training.data_parallel_and_fsdp.hsdp_step training.pipeline_parallel.ticks transformers.decoder_layers.mlp
+""".split()
+"""One of each package and each form: of masks, of kernels, of steps."""
 
 
 @pytest.mark.parametrize("name", PROGRAMS)

@@ -42,10 +42,7 @@ def test_a_ring_turns_either_way(way):
 
 
 def test_a_permute_that_jumps_is_named():
-    assert told(gather_of(straight)) == (
-        0,
-        "a link leads to a neighbour, and one of your permutes goes 2 places on.",
-    )
+    assert told(gather_of(straight)) == (0, "a link leads to a neighbour, and one of your permutes goes 2 places on.")
 
 
 def test_hops_go_round_rings_and_add_up_over_axes():

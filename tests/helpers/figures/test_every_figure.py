@@ -60,8 +60,7 @@ def windows(chromium_of_this_process):
         page.on("pageerror", lambda error: errors.append(str(error)))
         page.on("console", lambda m: m.type == "error" and errors.append(m.text))
         page.route(
-            lambda url: not url.startswith(("file:", "data:")),
-            lambda r: (errors.append(r.request.url), r.abort()),
+            lambda url: not url.startswith(("file:", "data:")), lambda r: (errors.append(r.request.url), r.abort())
         )
     yield pages
     for page in pages.values():

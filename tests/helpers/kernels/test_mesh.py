@@ -97,19 +97,16 @@ def test_wrong_requests():
 # Shardings in the notation, on devices.
 
 
-@pytest.mark.parametrize(
-    "text, spec",
-    [
-        ("A[I, J]", jax.P(None, None)),
-        ("A[I_X, J]", jax.P("X", None)),
-        ("A[I, J_YX]", jax.P(None, ("Y", "X"))),
-        ("A[I_X, J, K_Y]", jax.P("X", None, "Y")),
-        ("A[I_X, J] {U_Y}", jax.P("Y", "X", None)),
-        ("A[I, J] {U_XY}", jax.P(("X", "Y"), None, None)),
-        (sharded_array.parse("A[I_Y]"), jax.P("Y")),
-        (jax.P("X"), jax.P("X")),
-    ],
-)
+@pytest.mark.parametrize("text, spec", [
+    ("A[I, J]", jax.P(None, None)),
+    ("A[I_X, J]", jax.P("X", None)),
+    ("A[I, J_YX]", jax.P(None, ("Y", "X"))),
+    ("A[I_X, J, K_Y]", jax.P("X", None, "Y")),
+    ("A[I_X, J] {U_Y}", jax.P("Y", "X", None)),
+    ("A[I, J] {U_XY}", jax.P(("X", "Y"), None, None)),
+    (sharded_array.parse("A[I_Y]"), jax.P("Y")),
+    (jax.P("X"), jax.P("X")),
+])  # fmt: skip
 def test_specs(text, spec):
     assert mesh.spec(text) == spec
 

@@ -9,10 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from helpers.costs.attention import (
-    io_complexity as io,
-    time_and_intensity as heads,
-)
+from helpers.costs.attention import io_complexity as io, time_and_intensity as heads
 from helpers.costs.attention.flops_and_bytes import (
     Attention,
     chunk_keys,

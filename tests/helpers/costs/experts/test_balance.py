@@ -23,10 +23,7 @@ from tests.helpers.costs.tables import refused, walks
 from tests.scratch import ROOT
 
 ROWS = json.loads((ROOT / "book/data/expert_layers.json").read_text(encoding="utf-8"))["rows"]
-LOADS = (
-    [90, 132, 40, 61, 104, 165, 39, 4, 73, 56, 183, 86],
-    [20, 107, 104, 64, 19, 197, 187, 157, 172, 86, 16, 27],
-)
+LOADS = ([90, 132, 40, 61, 104, 165, 39, 4, 73, 56, 183, 86], [20, 107, 104, 64, 19, 197, 187, 157, 172, 86, 16, 27])
 
 
 @walks([(3, 4, 2, 2), (4, 4, 1, 4), (3, 6, 3, 3), (2, 6, 4, 2), (5, 3, 1, 3), (2, 4, 4, 2)])

@@ -6,14 +6,7 @@ from itertools import combinations, product
 import numpy as np
 import pytest
 
-from helpers.costs.inference.serving_operations import (
-    Batch,
-    Deployment,
-    expected_imbalance,
-    fullest,
-    met,
-    operations,
-)
+from helpers.costs.inference.serving_operations import Batch, Deployment, expected_imbalance, fullest, met, operations
 from helpers.costs.transformers.parameters_and_flops import flops, kv_cache, parameters
 from helpers.costs.transformers.public_models import MODELS, model
 from tests.helpers.costs.tables import refused, walks

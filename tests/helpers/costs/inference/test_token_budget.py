@@ -5,11 +5,7 @@ from itertools import pairwise
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from helpers.costs.inference.engine_simulation import (
-    budgeted,
-    interleaved,
-    one_piece,
-)
+from helpers.costs.inference.engine_simulation import budgeted, interleaved, one_piece
 from helpers.costs.inference.prefill_and_decode_step import Replica
 from helpers.costs.inference.request_loads import Request, mixed_load
 from helpers.costs.inference.scheduler import POLICIES

@@ -13,19 +13,7 @@ from tests.helpers.costs.tables import refused, walks
 
 @walks(CHIPS.values())
 def test_every_field_has_a_source(c):
-    own = {
-        "name",
-        "kind",
-        "names",
-        "neighbours",
-        "sources",
-        "generation",
-        "lender",
-        "links",
-        "serving",
-        "label",
-        "menu",
-    }
+    own = {*"name kind names neighbours sources generation lender links serving label menu".split()}
     assert {f.name for f in fields(Chip)} - own == {*c.sources, *OF_SOURCES}
 
 

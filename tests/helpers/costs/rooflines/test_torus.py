@@ -11,13 +11,7 @@ from scipy.optimize import linprog
 from helpers.costs.rooflines.chips import chip
 from helpers.costs.rooflines.gpu_machine import SM, wave_efficiency, waves
 from helpers.costs.rooflines.hardware import Slice
-from helpers.costs.rooflines.torus import (
-    diameter,
-    distance,
-    gather_to_one,
-    line_distance,
-    send,
-)
+from helpers.costs.rooflines.torus import diameter, distance, gather_to_one, line_distance, send
 from tests.helpers.costs.tables import refused, walks
 
 SLICES = [

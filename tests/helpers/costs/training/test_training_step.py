@@ -12,10 +12,7 @@ from helpers.costs.rooflines.hardware import Slice
 from helpers.costs.training import closed_forms, dp_fsdp_tp, training_step
 from helpers.costs.training.layout import MASTER, Layout
 from helpers.costs.training.training_step import step
-from helpers.costs.transformers import (
-    parameters_and_flops as counts,
-    training_memory_bytes as memory,
-)
+from helpers.costs.transformers import parameters_and_flops as counts, training_memory_bytes as memory
 from helpers.costs.transformers.config import Config, MoE
 from helpers.costs.transformers.layer_products import attention_matrices
 from helpers.costs.transformers.parameters_and_flops import parameters

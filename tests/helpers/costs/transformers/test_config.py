@@ -3,7 +3,6 @@
 import dataclasses
 from collections import Counter
 
-import pytest
 from hypothesis import given, strategies as st
 
 from helpers.costs.transformers.config import MLA, Config, MoE
@@ -85,9 +84,7 @@ WRONG = {
 
 @walks(WRONG)
 def test_wrong_configurations(sentence):
-    with pytest.raises(ValueError) as e:
-        Config(**GOOD | WRONG[sentence])
-    assert sentence in str(e.value) and "\n" not in str(e.value)
+    refused((lambda: Config(**GOOD | WRONG[sentence]), sentence))
 
 
 def test_wrong_parts():

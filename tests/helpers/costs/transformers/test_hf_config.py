@@ -97,9 +97,7 @@ TYPES = {
 
 @walks(TYPES)
 def test_types_are_looked_at(sentence):
-    with pytest.raises(ValueError) as e:
-        Config.from_hf(LLAMA | TYPES[sentence])
-    assert sentence in str(e.value) and "\n" not in str(e.value)
+    refused((lambda: Config.from_hf(LLAMA | TYPES[sentence]), sentence))
 
 
 def test_a_file_is_read_from_its_path(tmp_path):
@@ -182,9 +180,7 @@ REFUSED = {
 @walks(REFUSED)
 def test_what_cannot_be_said_is_refused(sentence):
     config, changes = REFUSED[sentence]
-    with pytest.raises(ValueError) as e:
-        Config.from_hf(config | changes)
-    assert sentence in str(e.value) and "\n" not in str(e.value)
+    refused((lambda: Config.from_hf(config | changes), sentence))
 
 
 @pytest.mark.parametrize(

@@ -10,13 +10,7 @@ from helpers.costs.rooflines import roofline
 from helpers.costs.sharding.sharded_array import Mesh
 from helpers.costs.transformers.config import Config
 from helpers.costs.transformers.layer_products import attention_matrices, backward, einsum, sharded_flops
-from helpers.costs.transformers.parameters_and_flops import (
-    flops,
-    kv_cache,
-    pairs,
-    parameters,
-    works,
-)
+from helpers.costs.transformers.parameters_and_flops import flops, kv_cache, pairs, parameters, works
 from helpers.costs.transformers.public_models import MODELS, model
 from helpers.costs.transformers.shares_and_thresholds import (
     attention_intensity,

@@ -6,11 +6,7 @@ import numpy as np
 import pytest
 
 from helpers import trace
-from helpers.kernels.attention import (
-    dense_attention,
-    flash_attention,
-    masks,
-)
+from helpers.kernels.attention import dense_attention, flash_attention, masks
 from helpers.kernels.attention.flash_attention import flash_all_blocks as flash
 from helpers.kernels.attention.masks import CAUSAL, FULL, Mask
 from tests.helpers.kernels.attention import reference

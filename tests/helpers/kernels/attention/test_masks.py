@@ -12,16 +12,8 @@ from helpers.kernels.attention.masks import CAUSAL, FULL, Mask
 from helpers.kernels.transformers import decoder_layers
 from tests.helpers.kernels.attention import reference
 
-RULES = [
-    FULL,
-    CAUSAL,
-    Mask(window=3),
-    Mask(True, 1),
-    Mask(True, 3),
-    Mask(True, 4, 2),
-    Mask(True, 2, 5),
-    Mask(False, 2, 3),
-]
+LIMITED = [Mask(True, 1), Mask(True, 3), Mask(True, 4, 2), Mask(True, 2, 5), Mask(False, 2, 3)]
+RULES = [FULL, CAUSAL, Mask(window=3), *LIMITED]
 
 
 @pytest.mark.parametrize("T,S", [(1, 1), (5, 5), (1, 7), (4, 9), (7, 3)])

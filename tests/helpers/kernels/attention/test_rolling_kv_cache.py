@@ -29,11 +29,7 @@ def in_pieces(rule):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "rule",
-    [Mask(True, 4, 2), Mask(True, 1), Mask(True, 30, 3), Mask(True, 5)],
-    ids=str,
-)
+@pytest.mark.parametrize("rule", [Mask(True, 4, 2), Mask(True, 1), Mask(True, 30, 3), Mask(True, 5)], ids=str)
 def test_pieces_and_steps_are_the_whole_text(rule):
     """Result and gradient; pieces shorter and longer than the window, a window longer than the text, grouped heads."""
     g = reference.draw(2, T, T, 4, 2, 3)

@@ -14,12 +14,7 @@ from helpers.costs.sharding.collectives import Collective
 from helpers.costs.sharding.sharded_array import Mesh, parse
 from helpers.costs.transformers.config import MoE
 from helpers.kernels import mesh as meshes
-from helpers.kernels.inference import (
-    decode_layouts,
-    sharded_decode_step,
-    sharded_mlp,
-    sharded_prefill,
-)
+from helpers.kernels.inference import decode_layouts, sharded_decode_step, sharded_mlp, sharded_prefill
 from helpers.kernels.transformers import decoder
 from tests.helpers.kernels.abstract_arrays import bf16, mesh as mesh_of
 from tests.helpers.kernels.inference.arrays_and_meshes import abstract_step, abstract_weights

@@ -14,12 +14,7 @@ import pytest
 
 from helpers.costs.transformers.config import MoE
 from helpers.kernels import mesh as meshes
-from helpers.kernels.inference import (
-    decode_layouts,
-    sharded_decode_step,
-    sharded_mlp,
-    sharded_prefill,
-)
+from helpers.kernels.inference import decode_layouts, sharded_decode_step, sharded_mlp, sharded_prefill
 from helpers.kernels.transformers import mixture_of_experts
 from tests.helpers.kernels.inference.arrays_and_meshes import dense_layer, normal, upto
 from tests.helpers.kernels.transformers.families import random_params, toy
@@ -212,8 +207,7 @@ def layer_of_experts():
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "cut, factor, want",
-    [("whole", None, 2), ("whole", 1.0, 3), ("batch", None, 2), ("batch", 1.0, 4)],
+    "cut, factor, want", [("whole", None, 2), ("whole", 1.0, 3), ("batch", None, 2), ("batch", 1.0, 4)]
 )
 def test_spread_experts_equal_dense(cut, factor, want):
     """Room for all, or a capacity: of the whole batch, or of each device's part."""

@@ -85,8 +85,7 @@ def test_a_tpu_array():
 
 
 @pytest.mark.parametrize(
-    "pairs",
-    [[], [((2, 3), (4, 5))], [((2, 3), (3, 4)), ((2, 3), (3, 5))], [((0, 3), (3, 4))], [((3,), (3, 4))]],
+    "pairs", [[], [((2, 3), (4, 5))], [((2, 3), (3, 4)), ((2, 3), (3, 5))], [((0, 3), (3, 4))], [((3,), (3, 4))]]
 )
 def test_wrong_shapes_are_one_sentence(pairs):
     with pytest.raises(ValueError, match=r"X\[B, K\] and W\[K, N\]"):

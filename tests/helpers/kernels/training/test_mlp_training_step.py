@@ -100,12 +100,7 @@ def traced(name):
     return mesh, *sent, [trace.count(*p).matmul_flops for p in programs]
 
 
-PREDICTED = {
-    "data": ("DP", False),
-    "FSDP": ("FSDP", False),
-    "tensor": ("TP", False),
-    "mixed": ("FSDP+TP", False),
-}
+PREDICTED = {"data": ("DP", False), "FSDP": ("FSDP", False), "tensor": ("TP", False), "mixed": ("FSDP+TP", False)}
 
 
 @pytest.mark.parametrize("name", PREDICTED)

@@ -101,15 +101,12 @@ def test_messages_are_those_of_the_predicted_step():
     assert t.messages == p * sum(x.times for x in said) - 2 * m
 
 
-@pytest.mark.parametrize(
-    "p, m, layers, said",
-    [
-        (4, 4, 6, "4 stages do not share 6 layers evenly: make L a multiple of 4"),
-        (2, 4, 8, "for 2 devices, and axis Z of the mesh has 4: make them equal"),
-        (8, 4, 8, "for 8 devices, and axis Z of the mesh has 4: make them equal"),
-        (4, 3, 8, "for 3 microbatches, not 4"),
-    ],
-)
+@pytest.mark.parametrize("p, m, layers, said", [
+    (4, 4, 6, "4 stages do not share 6 layers evenly: make L a multiple of 4"),
+    (2, 4, 8, "for 2 devices, and axis Z of the mesh has 4: make them equal"),
+    (8, 4, 8, "for 8 devices, and axis Z of the mesh has 4: make them equal"),
+    (4, 3, 8, "for 3 microbatches, not 4"),
+])  # fmt: skip
 def test_what_does_not_fit_is_refused(p, m, layers, said):
     w, xs, targets = given(4)
     w = jax.tree.map(lambda a: a[:layers], w)

@@ -161,18 +161,15 @@ def test_layers_send_what_the_predicted_step_does(name):
     assert counted(c, grid, axes, layers=False) == [gather, scatter | added]
 
 
-@pytest.mark.parametrize(
-    "c, grid, axes, said",
-    [
-        (DENSE, ((8,), ("X",)), Axes(data="X"), "8 devices do not divide 4 sequences: take a multiple of 8"),
-        (DENSE, ((4,), ("Y",)), Axes(tensor="Y"), "4 devices do not divide 2 KV heads"),
-        (DENSE, ((4,), ("X",)), Axes(), "say what axis X of the mesh does"),
-        (DENSE, ((4,), ("X",)), Axes(data="X", fsdp="Q"), "no axis Q: use one that it has, X"),
-        (EXPERTS, ((4,), ("X",)), Axes(data="X"), "a decoder of experts"),
-        (toy(biases=("qkv",)), ((4,), ("X",)), Axes(data="X"), "without biases"),
-        (toy(D=10), ((4,), ("X",)), Axes(fsdp="X"), "4 devices do not divide 10 numbers of D"),
-    ],
-)
+@pytest.mark.parametrize("c, grid, axes, said", [
+    (DENSE, ((8,), ("X",)), Axes(data="X"), "8 devices do not divide 4 sequences: take a multiple of 8"),
+    (DENSE, ((4,), ("Y",)), Axes(tensor="Y"), "4 devices do not divide 2 KV heads"),
+    (DENSE, ((4,), ("X",)), Axes(), "say what axis X of the mesh does"),
+    (DENSE, ((4,), ("X",)), Axes(data="X", fsdp="Q"), "no axis Q: use one that it has, X"),
+    (EXPERTS, ((4,), ("X",)), Axes(data="X"), "a decoder of experts"),
+    (toy(biases=("qkv",)), ((4,), ("X",)), Axes(data="X"), "without biases"),
+    (toy(D=10), ((4,), ("X",)), Axes(fsdp="X"), "4 devices do not divide 10 numbers of D"),
+])  # fmt: skip
 def test_what_does_not_fit_is_refused(c, grid, axes, said):
     rows = jax.ShapeDtypeStruct((B, T + 1), jnp.int32)
     with pytest.raises(ValueError, match=said):

@@ -126,10 +126,6 @@ def test_bad_input():
 
 @pytest.mark.parametrize("c", UNUSUAL.values(), ids=UNUSUAL)
 def test_parts_that_no_program_runs_are_refused(c):
-    for refuses in (
-        abstract,
-        transformer_over_mesh.fits,
-        lambda c: sharded_decode_step.lies((), c, None),
-    ):
+    for refuses in (abstract, transformer_over_mesh.fits, lambda c: sharded_decode_step.lies((), c, None)):
         with pytest.raises(ValueError, match=f"does not know {UNUSUAL_PARTS[c.unusual[0]]}, and this model has one"):
             refuses(c)

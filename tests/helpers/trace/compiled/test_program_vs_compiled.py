@@ -109,18 +109,15 @@ class Said:
         return type("Lowered", (), {"compile": staticmethod(lambda: Compiled)})
 
 
-@pytest.mark.parametrize(
-    ("cost", "flops", "moved"),
-    [
-        ({"flops": 5.0, "bytes accessed": 7.0}, 5, 7),
-        ([{"flops": 5.0, "bytes accessed": 7.0}], 5, 7),
-        ({"bytes accessed": 7.0}, 0, 7),
-        ({"flops": -1.0, "bytes accessed": 7.0}, None, 7),
-        ({}, None, None),
-        (None, None, None),
-        ([], None, None),
-    ],
-)
+@pytest.mark.parametrize(("cost", "flops", "moved"), [
+    ({"flops": 5.0, "bytes accessed": 7.0}, 5, 7),
+    ([{"flops": 5.0, "bytes accessed": 7.0}], 5, 7),
+    ({"bytes accessed": 7.0}, 0, 7),
+    ({"flops": -1.0, "bytes accessed": 7.0}, None, 7),
+    ({}, None, None),
+    (None, None, None),
+    ([], None, None),
+])  # fmt: skip
 def test_every_shape_of_cost_analysis_is_read(cost, flops, moved):
     x = trace.xla(Said(cost), arr(4, 4))
     assert (x.flops, x.bytes) == (flops, moved)

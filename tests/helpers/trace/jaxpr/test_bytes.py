@@ -9,26 +9,23 @@ from helpers import trace
 from tests.helpers.trace.counted import BF16, arr
 
 
-@pytest.mark.parametrize(
-    ("f", "args", "moved"),
-    [
-        (lambda x: x + 1, [arr(10)], 80),
-        (lambda x: x * x, [arr(10)], 80),  # x is read once
-        (lambda x, y: x * y, [arr(10, dtype=BF16)] * 2, 60),
-        (lambda x: x.astype(BF16), [arr(10)], 60),
-        (lambda x: (x + 1) * 2, [arr(10)], 160),  # nothing fused
-        (lambda x: x.reshape(2, 5)[None], [arr(10)], 0),
-        (lambda x: x.T, [arr(2, 5)], 80),
-        (lambda x: lax.slice(x, (0,), (3,)), [arr(1000)], 24),
-        (lambda x, i: lax.dynamic_index_in_dim(x, i, keepdims=False), [arr(1000, 7), arr(dtype=jnp.uint32)], None),
-        (lambda x: x @ x, [arr(8, 8, dtype=BF16)], 256),
-        (
-            lambda x, w: lax.dot_general(x, w, (((1,), (0,)), ((), ()))),
-            [arr(2, 3, dtype=jnp.int4), arr(3, 5, dtype=jnp.int4)],
-            3 + 8 + 5,
-        ),
-    ],
-)
+@pytest.mark.parametrize(("f", "args", "moved"), [
+    (lambda x: x + 1, [arr(10)], 80),
+    (lambda x: x * x, [arr(10)], 80),  # x is read once
+    (lambda x, y: x * y, [arr(10, dtype=BF16)] * 2, 60),
+    (lambda x: x.astype(BF16), [arr(10)], 60),
+    (lambda x: (x + 1) * 2, [arr(10)], 160),  # nothing fused
+    (lambda x: x.reshape(2, 5)[None], [arr(10)], 0),
+    (lambda x: x.T, [arr(2, 5)], 80),
+    (lambda x: lax.slice(x, (0,), (3,)), [arr(1000)], 24),
+    (lambda x, i: lax.dynamic_index_in_dim(x, i, keepdims=False), [arr(1000, 7), arr(dtype=jnp.uint32)], None),
+    (lambda x: x @ x, [arr(8, 8, dtype=BF16)], 256),
+    (
+        lambda x, w: lax.dot_general(x, w, (((1,), (0,)), ((), ()))),
+        [arr(2, 3, dtype=jnp.int4), arr(3, 5, dtype=jnp.int4)],
+        3 + 8 + 5,
+    ),
+])  # fmt: skip
 def test_unfused_bytes(f, args, moved):
     got = trace.count(f, *args).bytes
     assert got == moved if moved is not None else 56 <= got < 200  # seven floats out and in, and some index arithmetic

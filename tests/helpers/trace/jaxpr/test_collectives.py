@@ -41,26 +41,23 @@ X16 = arr(16, 16)
 # ---- every kind
 
 
-@pytest.mark.parametrize(
-    "f, spec, said",
-    [
-        (lambda x: lax.all_gather(x, "X", tiled=True), P("X"), "AllGather_X bf16[4, 16] -> [16, 16]"),
-        (lambda x: lax.all_gather(x, "X"), P("X"), "AllGather_X bf16[1, 4, 16] -> [4, 4, 16]"),
-        (lambda x: lax.all_gather(x, ("Y", "X"), axis=1, tiled=True), P(), "AllGather_YX bf16[16, 16] -> [16, 128]"),
-        (lambda x: lax.psum_scatter(x, "X", tiled=True), P(), "ReduceScatter_X bf16[16, 16] -> [4, 16]"),
-        (lambda x: lax.psum_scatter(x[:4], "X"), P(), "ReduceScatter_X bf16[4, 16] -> [1, 16]"),
-        (lambda x: lax.psum(x, "Y"), P("X"), "AllReduce_Y bf16[4, 16] -> [4, 16]"),
-        (lambda x: lax.pmean(x, ("X", "Y")), P("X"), "AllReduce_XY bf16[4, 16] -> [4, 16]"),
-        (lambda x: lax.pmax(x.astype("float32"), "X"), P("X"), "AllReduce_X f32[4, 16] -> [4, 16]"),
-        (lambda x: lax.pmin(x.astype("int8"), "X"), P("X"), "AllReduce_X int8[4, 16] -> [4, 16]"),
-        (lambda x: lax.psum(x.sum(), "X"), P("X"), "AllReduce_X bf16[] -> []"),
-        (lambda x: lax.all_to_all(x, "X", 1, 0, tiled=True), P("X"), "AllToAll_X bf16[4, 16] -> [16, 4]"),
-        (lambda x: lax.all_to_all(x[:, :4], "X", 1, 0), P("X"), "AllToAll_X bf16[1, 4, 4] -> [4, 4, 1]"),
-        (lambda x: lax.ppermute(x, "X", RING), P("X"), "Permute_X bf16[4, 16] -> [4, 16]"),
-        (lambda x: lax.all_gather(x.astype("int4"), "X", tiled=True), P("X"), "AllGather_X int4[4, 16] -> [16, 16]"),
-        (lambda x: lax.all_gather(x.astype(jnp.float8_e4m3fn), "X"), P("X"), "AllGather_X fp8[1, 4, 16] -> [4, 4, 16]"),
-    ],
-)
+@pytest.mark.parametrize("f, spec, said", [
+    (lambda x: lax.all_gather(x, "X", tiled=True), P("X"), "AllGather_X bf16[4, 16] -> [16, 16]"),
+    (lambda x: lax.all_gather(x, "X"), P("X"), "AllGather_X bf16[1, 4, 16] -> [4, 4, 16]"),
+    (lambda x: lax.all_gather(x, ("Y", "X"), axis=1, tiled=True), P(), "AllGather_YX bf16[16, 16] -> [16, 128]"),
+    (lambda x: lax.psum_scatter(x, "X", tiled=True), P(), "ReduceScatter_X bf16[16, 16] -> [4, 16]"),
+    (lambda x: lax.psum_scatter(x[:4], "X"), P(), "ReduceScatter_X bf16[4, 16] -> [1, 16]"),
+    (lambda x: lax.psum(x, "Y"), P("X"), "AllReduce_Y bf16[4, 16] -> [4, 16]"),
+    (lambda x: lax.pmean(x, ("X", "Y")), P("X"), "AllReduce_XY bf16[4, 16] -> [4, 16]"),
+    (lambda x: lax.pmax(x.astype("float32"), "X"), P("X"), "AllReduce_X f32[4, 16] -> [4, 16]"),
+    (lambda x: lax.pmin(x.astype("int8"), "X"), P("X"), "AllReduce_X int8[4, 16] -> [4, 16]"),
+    (lambda x: lax.psum(x.sum(), "X"), P("X"), "AllReduce_X bf16[] -> []"),
+    (lambda x: lax.all_to_all(x, "X", 1, 0, tiled=True), P("X"), "AllToAll_X bf16[4, 16] -> [16, 4]"),
+    (lambda x: lax.all_to_all(x[:, :4], "X", 1, 0), P("X"), "AllToAll_X bf16[1, 4, 4] -> [4, 4, 1]"),
+    (lambda x: lax.ppermute(x, "X", RING), P("X"), "Permute_X bf16[4, 16] -> [4, 16]"),
+    (lambda x: lax.all_gather(x.astype("int4"), "X", tiled=True), P("X"), "AllGather_X int4[4, 16] -> [16, 16]"),
+    (lambda x: lax.all_gather(x.astype(jnp.float8_e4m3fn), "X"), P("X"), "AllGather_X fp8[1, 4, 16] -> [4, 4, 16]"),
+])  # fmt: skip
 def test_every_kind_with_its_axes_shapes_and_type(f, spec, said):
     assert lines(sm(f, spec, P()), X16) == [said]
 
@@ -178,15 +175,12 @@ def test_groups_along_an_axis_send_what_an_axis_of_their_own_would(kind, groups,
         got.move(Mesh({"X": 4}))
 
 
-@pytest.mark.parametrize(
-    "pairs, said",
-    [
-        ([(0, 2), (1, 2)], "devices 0 and 1 cannot both send to 2"),
-        ([(0, 1), (0, 2)], "device 0 cannot send to both 1 and 2"),
-        ([(0, 1), (0, 1)], "devices 0 and 0 cannot both send to 1"),
-        ([(0, 4)], "0 cannot send to 4 in a permutation of 4 devices: they are 0 to 3"),
-    ],
-)
+@pytest.mark.parametrize("pairs, said", [
+    ([(0, 2), (1, 2)], "devices 0 and 1 cannot both send to 2"),
+    ([(0, 1), (0, 2)], "device 0 cannot send to both 1 and 2"),
+    ([(0, 1), (0, 1)], "devices 0 and 0 cannot both send to 1"),
+    ([(0, 4)], "0 cannot send to 4 in a permutation of 4 devices: they are 0 to 3"),
+])  # fmt: skip
 def test_an_impossible_permutation_is_named(pairs, said):
     with pytest.raises(ValueError, match=said):
         trace.sent(sm(lambda x: lax.ppermute(x, "X", pairs), P("X"), P("X")), X16)

@@ -13,36 +13,33 @@ from tests.helpers.trace.counted import BF16, arr, one
 # ---- the conventions
 
 
-@pytest.mark.parametrize(
-    ("f", "flops"),
-    [
-        (lambda x: x + 1, 35),
-        (lambda x: jnp.maximum(x, 0), 35),
-        (lambda x: x * x - x, 70),
-        (jnp.exp, 35),
-        (jnp.tanh, 35),
-        (lambda x: x**2, 35),
-        (lambda x: x**3, 70),
-        (lambda x: x**7, 35 * 4),
-        (lambda x: lax.integer_pow(x, -2), 70),
-        (lambda x: x.sum(), 34),
-        (lambda x: x.sum(axis=0), 35 - 7),
-        (lambda x: x.max(axis=1), 35 - 5),
-        (lambda x: jnp.cumsum(x, axis=1), 35 - 5),
-        (lambda x: lax.reduce_window(x, 0.0, lax.add, (1, 3), (1, 1), "VALID"), 25 * 2),
-        (lambda x: x.reshape(7, 5).T, 0),
-        (lambda x: jnp.where(x > 0, x, 0.0).astype(BF16), 0),
-        (lambda x: jnp.argmax(x) + jnp.arange(3), 0),
-        (lambda x: jnp.sort(x), 0),
-        (lambda x: x.at[0].add(1.0), 7),
-        (lambda x: jnp.zeros((9, 7)).at[jnp.array([1, 1, 3, 8, 0])].add(x), 35),
-        (jax.nn.relu, 35),
-        (
-            lambda x: jax.nn.softmax(x, axis=-1),
-            30 + 5 + 35 + 35 + 30 + 35,
-        ),  # max, its floor, subtract, exp, sum, divide
-    ],
-)
+@pytest.mark.parametrize(("f", "flops"), [
+    (lambda x: x + 1, 35),
+    (lambda x: jnp.maximum(x, 0), 35),
+    (lambda x: x * x - x, 70),
+    (jnp.exp, 35),
+    (jnp.tanh, 35),
+    (lambda x: x**2, 35),
+    (lambda x: x**3, 70),
+    (lambda x: x**7, 35 * 4),
+    (lambda x: lax.integer_pow(x, -2), 70),
+    (lambda x: x.sum(), 34),
+    (lambda x: x.sum(axis=0), 35 - 7),
+    (lambda x: x.max(axis=1), 35 - 5),
+    (lambda x: jnp.cumsum(x, axis=1), 35 - 5),
+    (lambda x: lax.reduce_window(x, 0.0, lax.add, (1, 3), (1, 1), "VALID"), 25 * 2),
+    (lambda x: x.reshape(7, 5).T, 0),
+    (lambda x: jnp.where(x > 0, x, 0.0).astype(BF16), 0),
+    (lambda x: jnp.argmax(x) + jnp.arange(3), 0),
+    (lambda x: jnp.sort(x), 0),
+    (lambda x: x.at[0].add(1.0), 7),
+    (lambda x: jnp.zeros((9, 7)).at[jnp.array([1, 1, 3, 8, 0])].add(x), 35),
+    (jax.nn.relu, 35),
+    (
+        lambda x: jax.nn.softmax(x, axis=-1),
+        30 + 5 + 35 + 35 + 30 + 35,
+    ),  # max, its floor, subtract, exp, sum, divide
+])  # fmt: skip
 def test_one_flop_per_element_and_none_for_moving(f, flops):
     assert one(f, arr(5, 7)) == flops
 
@@ -122,21 +119,18 @@ def test_readable_trip_counts_are_right(start, limit, step, carried):
     assert one(loop, arr(1)) == len(range(start, limit, step))
 
 
-@pytest.mark.parametrize(
-    "loop",
-    [
-        lambda n, x: lax.fori_loop(0, n, lambda i, x: x @ x, x),
-        lambda n, x: lax.while_loop(lambda x: x.sum() < 9, lambda x: x @ x, x),
-        lambda n, x: lax.while_loop(lambda s: s[0] < 9, lambda s: (s[0] * 2, s[1] @ s[1]), (1, x))[1],
-        lambda n, x: lax.while_loop(lambda s: s[0] < 9, lambda s: (s[0] + n, s[1] @ s[1]), (1, x))[1],
-        lambda n, x: lax.while_loop(lambda s: s[0] > 0, lambda s: (s[0] - 1, s[1] @ s[1]), (5, x))[1],
-        lambda n, x: lax.while_loop(lambda s: s[0] < 9, lambda s: (s[0] + 0, s[1] @ s[1]), (1, x))[1],
-        lambda n, x: lax.while_loop(lambda s: s[0] < 2.5, lambda s: (s[0] + 1.0, s[1] @ s[1]), (0.0, x))[1],
-        lambda n, x: lax.while_loop(lambda s: s[0] < n, lambda s: (s[0] + 1, s[1] @ s[1]), (0, x))[1],
-        lambda n, x: lax.while_loop(lambda s: s[0] < s[2], lambda s: (s[0] + 1, s[1] @ s[1], s[2] + 1), (0, x, 5))[1],
-        lambda n, x: lax.while_loop(lambda s: s[0] < 9, lambda s: (s[0] + s[0], s[1] @ s[1]), (1, x))[1],
-    ],
-)
+@pytest.mark.parametrize("loop", [
+    lambda n, x: lax.fori_loop(0, n, lambda i, x: x @ x, x),
+    lambda n, x: lax.while_loop(lambda x: x.sum() < 9, lambda x: x @ x, x),
+    lambda n, x: lax.while_loop(lambda s: s[0] < 9, lambda s: (s[0] * 2, s[1] @ s[1]), (1, x))[1],
+    lambda n, x: lax.while_loop(lambda s: s[0] < 9, lambda s: (s[0] + n, s[1] @ s[1]), (1, x))[1],
+    lambda n, x: lax.while_loop(lambda s: s[0] > 0, lambda s: (s[0] - 1, s[1] @ s[1]), (5, x))[1],
+    lambda n, x: lax.while_loop(lambda s: s[0] < 9, lambda s: (s[0] + 0, s[1] @ s[1]), (1, x))[1],
+    lambda n, x: lax.while_loop(lambda s: s[0] < 2.5, lambda s: (s[0] + 1.0, s[1] @ s[1]), (0.0, x))[1],
+    lambda n, x: lax.while_loop(lambda s: s[0] < n, lambda s: (s[0] + 1, s[1] @ s[1]), (0, x))[1],
+    lambda n, x: lax.while_loop(lambda s: s[0] < s[2], lambda s: (s[0] + 1, s[1] @ s[1], s[2] + 1), (0, x, 5))[1],
+    lambda n, x: lax.while_loop(lambda s: s[0] < 9, lambda s: (s[0] + s[0], s[1] @ s[1]), (1, x))[1],
+])  # fmt: skip
 def test_unreadable_trip_counts_are_flagged(loop):
     c = trace.count(loop, arr(dtype=jnp.int32), arr(4, 4))
     assert c.unknown_trips and c.matmul_flops == 128 and len(c.doubts) == 1
