@@ -54,11 +54,11 @@ def status(work: Work) -> None:
         work.said.append(f"{count} questions and exercises wait for review: course review")
 
 
-def carry(work: Work, *words: str) -> None:
+def carry(work: Work, *words: str) -> int | None:
     """Print the record as a line, or merge one that was brought."""
     if not (line := " ".join(words)):
         work.said.append(record.as_line(record.read(file(work))))
-        return
+        return None
     try:
         brought = record.of_line(line)
     except ValueError as error:
@@ -66,6 +66,9 @@ def carry(work: Work, *words: str) -> None:
     known = record.read(file(work))
     before = record.as_line(known).split()
     after = record.as_line(record.change(file(work), lambda r: r.bring(brought))).split()
+    if record.as_line(record.read(file(work))).split() != after:
+        return 1  # the disk is full, and that was said
     new = len({*after[2:]} - {*before[2:]})
-    told = f"{new} of its {len(line.split()) - 2} words were news, and are kept."
+    told = f"{new} of its {len(line.split()) - 2} words {'was' if new == 1 else 'were'} news, and kept."
     work.said.append(told if new else "All of it was known here.")
+    return 0

@@ -16,8 +16,9 @@ def update(work: Work) -> None:
 
         if not following.follow(work, name):
             rescue.import_edited(work, name)
-    for path in sorted({*work.folder.glob("ch*/*.ipynb")} - {work.copy(name) for name in work.names()}):
-        if path.is_file() and b'"grade_id"' in path.read_bytes():
+    copies = {work.copy(name) for name in work.names()}
+    for path in sorted({*work.folder.glob("ch*/*.ipynb")} - copies):
+        if path.is_file() and path.with_name("exercises.ipynb") in copies and b'"grade_id"' in path.read_bytes():
             name = path.relative_to(work.folder).as_posix()
             work.say(
                 name, "a copy of yours, which is neither graded nor brought up to date; exercises.ipynb beside it is."

@@ -14,7 +14,8 @@ from autograder.own_work import __main__ as command, doctor, lab
 from autograder.own_work.copies import Work
 from autograder.places import Tree
 from helpers import study_time
-from helpers.check import record
+from helpers.check import progress, record
+from helpers.check.record import as_line
 from tests.scratch import ROOT
 
 CHAPTER = "ch01_rooflines"
@@ -79,6 +80,15 @@ def test_status_counts_what_is_kept(tree, capsys):
     path.write_text(json.dumps(found))
     first = said(tree, capsys, "status").splitlines()[0]
     assert first.startswith("Chapter 1 ▰▱") and " 1 of " in first and first.endswith("1 of 22 exercises")
+
+
+def test_a_line_is_taken_in_and_what_cannot_be_written_is_not_said_to_be_kept(tree, capsys, monkeypatch):
+    assert "1 of its 1 words was news" in said(tree, capsys, "carry", "r2r1 1 s:sec-bounds=300")
+    assert "known here" in said(tree, capsys, "carry", "r2r1", "1", "s:sec-bounds=300")
+    monkeypatch.setattr(progress.os, "replace", lambda *_: exec("raise OSError(28, 'No space left on device')"))
+    out = said(tree, capsys, "carry", "r2r1 1 s:sec-matmul=300")
+    assert "is not kept" in out and "news" not in out and "known" not in out
+    assert as_line(record.read(tree.root / "work/progress.json")) == "r2r1 1 s:sec-bounds=300"
 
 
 def test_reset_gives_one_exercise_anew_and_keeps_what_was_written(tree, capsys):
