@@ -1,14 +1,18 @@
 """No submission holds up the feedback pages of others, or makes them run or ask for anything: what is too long is plain, and named."""
 
+import importlib.util
 import re
 import shutil
 import subprocess
 import sys
 import time
+from pathlib import Path
+from urllib.parse import urlsplit
 
 import nbformat
 import psutil
 import pytest
+from jinja2 import Environment, FileSystemLoader
 from nbconvert.exporters import HTMLExporter
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
@@ -212,6 +216,27 @@ def test_markdown_of_a_learner(text):
     leads = [v for k, v in seen.found if k in ("href", "src")]
     assert all(v.startswith(("http://", "https://", "#", "data:image/")) and "elsewhere" not in v for v in leads), leads
     assert not [k for k, _ in seen.found if k.startswith("on")] and "script" not in seen.tags
+
+
+def test_a_formula_of_a_learner_runs_nothing_in_the_formgrader(browser):
+    """MathJax makes links and styles of formulas, in a page of the grader's own server."""
+    templates = FileSystemLoader(ROOT / "autograder/share/nbconvert/templates/formgrade")
+    head = (
+        Environment(loader=templates).from_string("{% from 'mathjax.html.j2' import mathjax %}{{ mathjax() }}").render()
+    )
+    formulas = r"$\href{javascript:x}{a}$ $\style{position:fixed}{b}$ $\class{score}{c}$ $\href{https://h}{d}$"
+    static = Path(importlib.util.find_spec("sphinx-mathjax-offline").submodule_search_locations[0])
+    with browser.new_context() as context:
+        page = context.new_page()
+        files = lambda route: route.fulfill(path=f"{static}{urlsplit(route.request.url).path}")  # noqa: E731
+        page.route("http://grader/static/**", files)
+        page.route(
+            "http://grader/formgrader/x", lambda route: route.fulfill(body=head + formulas, content_type="text/html")
+        )
+        page.goto("http://grader/formgrader/x")
+        page.locator("mjx-container").nth(3).wait_for()
+        made = page.locator("mjx-container").evaluate_all("all => all.map(one => one.outerHTML).join()")
+    assert 'href="https://h"' in made and not re.search("javascript|position: *fixed|score", made)
 
 
 def test_outputs_carry_sizes_and_base64_only():
