@@ -1,7 +1,7 @@
 """Schedules of engines: the log of the kernels' orchestrator, on an engine without a model, and the simulation in `costs`.
 
 In steps: a prompt of T tokens takes ceil(T / chunk). The paged server's are held against `budgeted` in
-tests/helpers/kernels/inference/test_engine_timelines.py, over loads that are drawn too.
+tests/helpers/kernels/inference/test_engine.py, over loads that are drawn too.
 """
 
 from dataclasses import dataclass
