@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from helpers import kernels
-from tests.helpers.kernels.sends import COMMAND, LIST, ROOMS, TABLE, blocks_of, changed, text
+from tools.sends import COMMAND, LIST, ROOMS, TABLE, blocks_of, changed, text
 
 FOLDER = Path(kernels.__file__).resolve().parent
 SENDS = re.compile(r"\b(all_gather|all_to_all|p(?:max|mean|min|permute|sum|sum_scatter)|shard_map)\(")

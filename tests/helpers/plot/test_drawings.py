@@ -17,7 +17,7 @@ from helpers.plot.attention import masks_and_blocks, softmax_state
 from helpers.plot.inference.serving_timelines import BLOCKS, SPANS
 from helpers.plot.picture import STYLE, lighter
 from helpers.plot.training.pipelines_and_layouts import TASKS
-from tests.helpers.plot.drawings import ALT, COMMAND, DRAWN, FILMS, LIST, drawing
+from tools.drawings import ALT, COMMAND, DRAWN, FILMS, LIST, drawing
 
 
 @pytest.mark.parametrize("name", [*DRAWN, *FILMS])

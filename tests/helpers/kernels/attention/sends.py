@@ -1,4 +1,4 @@
-"""Programs of `helpers.kernels.attention` whose collectives are listed; see tests/helpers/kernels/sends.py."""
+"""Programs of `helpers.kernels.attention` whose collectives are listed; see tools/sends.py."""
 
 from functools import partial
 

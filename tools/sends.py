@@ -1,4 +1,4 @@
-"""The golden list of what each kernel sends: python -m tests.helpers.kernels.sends
+"""The golden list of what each kernel sends: python -m tools.sends
 
 It writes tests/helpers/kernels/sends.txt anew and prints what has changed: for each program its collectives in order, as
 the jaxpr of one device has them, and the bytes that a device sends. A test holds the file against the programs, so that a
@@ -9,8 +9,8 @@ change of what is sent is seen in the diff of the change that makes it. Programs
 A permute says how many places on each device sends, or who sends to whom. Behind ";" stand the loops around it, and
 "remat" for a layer that is computed again in the backward pass. Bytes are those of ring algorithms that turn one way.
 
-A new kernel gets a line in `PROGRAMS` of its room's sends.py: a name, which begins with the module and the function, and a
-function without arguments that gives the program and its arguments, as shapes.
+A new kernel gets a line in `PROGRAMS` of the sends.py of its room's tests: a name, which begins with the module and the
+function, and a function without arguments that gives the program and its arguments, as shapes.
 """
 
 from collections.abc import Callable, Iterator
@@ -31,8 +31,8 @@ from tests.helpers.kernels.sharding import sends as sharding
 from tests.helpers.kernels.training import sends as training
 from tests.helpers.kernels.transformers import sends as transformers
 
-COMMAND = "python -m tests.helpers.kernels.sends"
-LIST = Path(__file__).with_suffix(".txt")
+COMMAND = "python -m tools.sends"
+LIST = Path(__file__).resolve().parents[1] / "tests/helpers/kernels/sends.txt"
 ROOMS = dict(
     sharding=sharding, transformers=transformers, attention=attention, training=training, inference=inference, racks=racks,
     experts=experts,
@@ -75,8 +75,8 @@ def _ways(jaxpr) -> Iterator[str]:
                 yield from [_way(pairs, prod(v.axes[a] for a in axes))] * len(v.eqn.invars)
 
 
-def _busiest(branches, here: Visit):
-    return max(branches, key=lambda b: read(b, here).wire)
+def _busiest(branches, visit: Visit):
+    return max(branches, key=lambda b: read(b, visit).wire)
 
 
 def _way(pairs, n: int) -> str:

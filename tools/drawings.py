@@ -1,4 +1,4 @@
-"""The golden list of what is drawn: python -m tests.helpers.plot.drawings
+"""The golden list of what is drawn: python -m tools.drawings
 
 It writes tests/helpers/plot/drawings.txt anew and names what has changed: of each drawing in `DRAWN`, and of each film that a
 figure has, how many shapes and words there are, and a digest of all that can be seen, in the drawing's own coordinates to three
@@ -37,8 +37,8 @@ from helpers.kernels.training.pipeline_parallel import ticks
 from helpers.plot import start_page
 from helpers.plot.training.held_and_sent import WAYS
 
-COMMAND = "python -m tests.helpers.plot.drawings"
-LIST = Path(__file__).with_suffix(".txt")
+COMMAND = "python -m tools.drawings"
+LIST = Path(__file__).resolve().parents[1] / "tests/helpers/plot/drawings.txt"
 ALT = "what the picture shows, in words"
 LOOKS = "facecolor edgecolor color hatch linestyle linewidth marker markerfacecolor markersize fontsize alpha zorder".split()
 NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e-?\d+)?")
