@@ -95,9 +95,8 @@ def train(options) -> str:
         told += "\n" + flags_words(options.flags, of_training(options.flags, steps[0].layout, tokens // T))
     if not named:
         return f"{head}{table(ranking)}\n\n{told}"
-    return f"{head}{told}\n" + "\n".join(
-        f"  {line}" for line in (*unread, *reading(done, given, text), *compared(named, ranking))
-    )
+    lines = *unread, *reading(done, given, text), *compared(named, ranking)
+    return f"{head}{told}\n" + "\n".join(f"  {line}" for line in lines)
 
 
 def typed(text: str, pods: int) -> dict:
@@ -154,10 +153,9 @@ def record(step: Step, cluster: Cluster, budget: float, price: float | None) -> 
     """What --json prints of a step; seconds, bytes, tokens, days of the run, its price if a chip-hour has one, what tiers carry."""
     e, units = step.estimate, (cluster.domain.chips, cluster.domains // cluster.groups, cluster.groups)
     mfu, hfu = utilisation(step.config, step.slice.chip, step.layout, step.tokens / step.T, step.T, e.mid)
+    named = ((name, getattr(step.layout, name), spelling.before) for name, spelling in GRAMMAR.items())
     return {
-        "layout": {
-            name: x for name, spelling in GRAMMAR.items() if (x := getattr(step.layout, name)) != spelling.before
-        },
+        "layout": {name: x for name, x, before in named if x != before},
         "seconds": {"low": e.low, "mid": e.mid, "high": e.high, "floor": step.math},
         "mfu": mfu,
         "hfu": hfu,

@@ -49,7 +49,6 @@ def least_width(c: Cluster, k, dtype: str = "bf16", dispatch=2, combine=2, reach
     reached  domains that a token reaches, for one copy each; left out: each copy travels alone
     share    of the published rate that links and cards reach
 
-    >>> from helpers.costs.racks.cluster import hosts, racks
     >>> host, rack = hosts("H100", 1), racks("GB200", 1)
     >>> round(least_width(host, 8)), round(least_width(host, 8, "fp8", dispatch=1)), round(least_width(rack, 8, "fp8", dispatch=1))
     (1282, 1924, 2739)

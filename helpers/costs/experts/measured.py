@@ -7,7 +7,7 @@ Source: derived here; the rows of book/data/expert_layers.json, each with its so
 """
 
 from collections.abc import Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from math import log
 
 from helpers.arguments import Count, formula, record
@@ -103,9 +103,8 @@ def fitted_shares(rows: Sequence[MeasuredLayer]) -> KernelShares:
     best, factor = KernelShares(min(x.seconds for x in rows) / 2, 1.0, 1.0, 1.0), 2.0
     lowest = badness(best)
     while factor > 1.001:
-        tried = [
-            replace(best, **{f.name: getattr(best, f.name) * by}) for f in fields(best) for by in (factor, 1 / factor)
-        ]
+        steps = [(name, x * by) for name, x in vars(best).items() for by in (factor, 1 / factor)]
+        tried = [replace(best, **{name: x}) for name, x in steps]
         better = min((s for s in tried if max(s.memory, s.arithmetic, s.links) <= 1), key=badness)
         if badness(better) < lowest:
             best, lowest = better, badness(better)

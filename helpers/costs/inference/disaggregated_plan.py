@@ -54,9 +54,7 @@ class Disaggregated:
 
     @property
     def chips(self) -> int:
-        return self.servers[0] * int(self.prefill.deployment.chips) + self.servers[1] * int(
-            self.decode.deployment.chips
-        )
+        return sum(n * int(x.deployment.chips) for n, x in zip(self.servers, (self.prefill, self.decode)))
 
     @property
     def read(self) -> float:
@@ -134,7 +132,6 @@ def disaggregated_plans(
 
     Decode servers get no more requests than the others read.
 
-    >>> from .serving_constants import ENGINES
     >>> best = max(disaggregated_plans(model("llama-3-8b"), chip("H100"), 8, 4000, 500, ENGINES["vllm"]), key=lambda a: a.rate)
     >>> best.chips <= 8, best.at_once, best.gap.parts["prompts"] if "prompts" in best.gap.parts else "no prompts"
     (True, 2, 'no prompts')
@@ -155,20 +152,8 @@ def disaggregated_plans(
             for n, (_, reader) in best.items():
                 if numbers := _numbers(chips, n, reader.rate, m, answered):
                     rate = min(numbers[0] * reader.rate, numbers[1] * answered)
-                    yield Disaggregated(
-                        reader.server,
-                        server,
-                        numbers,
-                        reader.at_once,
-                        reader.busy,
-                        B,
-                        reader.first,
-                        gap,
-                        rate,
-                        sent,
-                        prompt,
-                        answer,
-                    )
+                    load = reader.at_once, reader.busy, B, reader.first, gap, rate, sent, prompt, answer
+                    yield Disaggregated(reader.server, server, numbers, *load)
 
 
 def _numbers(chips: int, n: int, rate: float, m: int, answered: float) -> tuple[int, int] | None:

@@ -73,7 +73,6 @@ class Stored:
 class Server:
     """A model on chips, run by an engine. Without pp all its layers are computed at a time; pp stages work on parts of a batch.
 
-    >>> from .serving_constants import ENGINES
     >>> s = Server(model("llama-3-70b"), chip("H100"), Deployment(tp=8, weights="fp8"), ENGINES["vllm"])
     >>> f"{s.held / 1e9:.1f} GB", int(s.most(8192))
     ('9.1 GB', 187)
@@ -128,9 +127,8 @@ class Server:
         """Seconds in which tokens go to experts of other groups, and come back: one copy to each other domain."""
         n, rates = self.deployment.group, self._rates(IN_ENGINE_TOKENS, self.constants.exchange)
         group, copies = adjacent(self.chip, n, whole_slice=True), minimum(self.config.moe.k, self.deployment.dp)
-        both = sum(
-            collective_seconds("AllToAll", width * layer.routed * n, group, rates, copies) for width in (SENT, RETURNED)
-        )
+        sizes = [width * layer.routed * n for width in (SENT, RETURNED)]
+        both = sum(collective_seconds("AllToAll", size, group, rates, copies) for size in sizes)
         return where(self.deployment.dp > 1, both, 0.0)
 
     def attention(self, layer: Layer, seen):
@@ -148,15 +146,13 @@ class Server:
         k, engine = self.constants, self.engine
         grouped = k.blackwell if self.chip.generation == "blackwell" else k.experts
         routed = [p for p in layer.products if p.role == "experts"]
+        sent = self.exchange(layer) if routed else 0.0
         return {
             "products": sum(self.product(p) for p in layer.products if p.role != "experts"),
             "experts": sum(self.product(p) for p in routed) + (engine.moe * engine.launch * grouped if routed else 0.0),
             "attention": self.attention(layer, seen),
             "others": engine.launch * k.others * layer.kind.parts / 2,
-            "links": engine.links
-            * (
-                layer.kind.parts * self.sums(layer.sums, self.deployment.tp) + (self.exchange(layer) if routed else 0.0)
-            ),
+            "links": engine.links * (layer.kind.parts * self.sums(layer.sums, self.deployment.tp) + sent),
         }
 
     def seconds(self, b: Batch) -> dict:
@@ -204,14 +200,12 @@ class Server:
     def decode(self, B, S) -> Estimate:
         """Seconds of a token for each of B sequences, which sees S keys, itself included: a step, or its share of one with drafts.
 
-        >>> from .serving_constants import ENGINES
         >>> s = Server(model("llama-3-70b"), chip("H100"), Deployment(tp=8, weights="fp8"), ENGINES["vllm"])
         >>> f"{1e3 * s.decode(1, 4096).mid:.0f} ms {1e3 * s.decode(64, 4096).mid:.0f} ms"
         '9 ms 15 ms'
         """
-        return self.within(
-            {part: s / self.tokens for part, s in self.seconds(Batch(B / self.deployment.dp, S)).items()}
-        )
+        step = self.seconds(Batch(B / self.deployment.dp, S))
+        return self.within({part: s / self.tokens for part, s in step.items()})
 
     def prefill(self, T, B=1, done=0) -> Estimate:
         """B prompts of T tokens each in one pass, of which `done` more are in the caches; each group has one prompt at least."""
@@ -277,7 +271,6 @@ def loaded(s: Server, prompt, answer, users) -> Loaded:
     Where their caches do not fit at once, the others wait. A gap is a decode step, and the pieces of others' prompts that are
     read meanwhile; a first token waits for its own prompt, and for a part of those that came at the same time.
 
-    >>> from .serving_constants import ENGINES
     >>> s = Server(model("llama-3-70b"), chip("H100"), Deployment(tp=8, weights="fp8"), ENGINES["vllm"])
     >>> seen = loaded(s, 1024, 1024, 64)
     >>> f"{seen.first.mid:.1f} s {1e3 * seen.gap.mid:.0f} ms", seen.batch
@@ -315,7 +308,6 @@ def tokens_per_second(s: Server, prompt, answer, requests):
 
     As many as find room run together, and as all are alike, so they end: whole rounds, and a last one of those that are left.
 
-    >>> from .serving_constants import ENGINES
     >>> s = Server(model("llama-3-70b"), chip("H200"), Deployment(tp=2, weights="fp8", cache="fp8"), ENGINES["trtllm"])
     >>> round(tokens_per_second(s, 1000, 1000, 3000), -2)  # 2 GPUs, of which TensorRT-LLM 1.2 made 2 * 2,587
     5000.0

@@ -129,9 +129,8 @@ class Log:
         """One bar for each request in the slot that it generated in, from when it came there to its last token; or its stays."""
         if self.stays:
             return self.stays
-        return tuple(
-            Span(_lane(s.slot), s.joined, s.tokens[-1], "generate", (number,)) for number, s in enumerate(self.served)
-        )
+        bars = ((_lane(s.slot), s.joined, s.tokens[-1]) for s in self.served)
+        return tuple(Span(*bar, "generate", (number,)) for number, bar in enumerate(bars))
 
 
 def _lane(slot: tuple[int, int]) -> str:
@@ -200,15 +199,9 @@ class Record:
             Served(r, self.start[i], tuple(self.tokens[i]), self.slot.get(i, (0, 0)), self.joined[i])
             for i, r in enumerate(load)
         )
-        return Log(
-            tuple(served),
-            tuple(sorted(self.spans)),
-            tuple(self.steps),
-            stays=tuple(sorted(self.stays)) if stays else (),
-            preempted=self.preempted,
-            recomputed=self.recomputed,
-            swapped=self.swapped,
-        )
+        counts = {name: getattr(self, name) for name in ("preempted", "recomputed", "swapped")}
+        stayed = tuple(sorted(self.stays)) if stays else ()
+        return Log(tuple(served), tuple(sorted(self.spans)), tuple(self.steps), stays=stayed, **counts)
 
 
 class Percentiles(NamedTuple):
@@ -308,7 +301,10 @@ def chrome_trace(log: Log) -> dict:
 def _process(pid: int, name: str, spans: Iterable[Span]) -> list[dict]:
     """A row for each lane and a bar for each span; what takes no time has none."""
     spans = [s for s in spans if s.end > s.start]
-    lanes = {lane: tid for tid, lane in enumerate(sorted({s.lane for s in spans}, key=_by_number), 1)}
+    by_number = lambda lane: tuple(int(x) if x.isdigit() else x for x in lane.replace(".", " ").split())  # noqa: E731
+    lanes = {
+        lane: tid for tid, lane in enumerate(sorted({s.lane for s in spans}, key=by_number), 1)
+    }  # slot 0.10 after 0.9
     named = [{"ph": "M", "name": "process_name", "pid": pid, "args": {"name": name}}]
     named += [
         {"ph": "M", "name": "thread_name", "pid": pid, "tid": tid, "args": {"name": lane}}
@@ -319,8 +315,3 @@ def _process(pid: int, name: str, spans: Iterable[Span]) -> list[dict]:
         row = {"ph": "X", "name": s.kind, "pid": pid, "tid": lanes[s.lane]}
         named.append(row | times | {"args": {"requests": list(s.requests)}})
     return named
-
-
-def _by_number(lane: str) -> tuple:
-    """Slot 0.10 comes after slot 0.9."""
-    return tuple(int(part) if part.isdigit() else part for part in lane.replace(".", " ").split())

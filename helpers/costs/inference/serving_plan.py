@@ -176,7 +176,6 @@ def replicas(
 
     ways  those that are looked at; none: all
 
-    >>> from .serving_constants import ENGINES
     >>> ways = replicas(model("llama-3-70b"), chip("H100"), 4000, 1000, ENGINES["vllm"])
     >>> [(str(batches[0].deployment), len(batches)) for batches in ways][:2]
     [('tp=2', 1), ('tp=4', 12)]
@@ -247,7 +246,6 @@ def plan(
 
     ways  of one replica, that are looked at; none: all
 
-    >>> from .serving_constants import ENGINES
     >>> asked = model("llama-3-8b"), chip("H100"), None, 4000, 1000
     >>> found = plan(*asked, Target(speed=100, users=64), ENGINES["vllm"], Deployment())
     >>> str(found.best.deployment), found.kept

@@ -31,7 +31,7 @@ def max_flow(links: Iterable[Link], sources: Collection[str], sinks: Collection[
 
     A node without a link sends nothing.
 
-    >>> from .cluster import hosts, wiring
+    >>> from .cluster import wiring
     >>> w = wiring(hosts("H100", 2))
     >>> max_flow(w.links, w.chips[:8], w.chips[8:]) / 1e9, max_flow(w.links, w.chips[:1], w.chips[1:]) / 1e9
     (400.0, 500.0)
@@ -145,7 +145,6 @@ def sides(c: Cluster, w: Wiring) -> list[tuple[str, list[str]]]:
 def rates_in(c: Cluster) -> list[tuple[str, int, float]]:
     """Each of the sides that `sides` lists: its name, how many chips, and the bytes/s that can flow into it.
 
-    >>> from .cluster import hosts
     >>> rates_in(hosts("H100", 4))
     [('a chip', 1, 500000000000.0), ('a domain', 8, 400000000000.0)]
     """
@@ -160,7 +159,6 @@ def rates_in(c: Cluster) -> list[tuple[str, int, float]]:
 def bottleneck(c: Cluster, kind: str) -> Cut:
     """The tightest of the sides that `sides` lists, for a collective over all chips of a cluster.
 
-    >>> from .cluster import hosts, racks
     >>> for some in (hosts("H100", 2), hosts("H100", 16), racks("GB200", 8)):
     ...     cut = bottleneck(some, "AllGather")
     ...     print(f"{cut.name}, {1 / cut.seconds / 1e9:.0f} GB/s")
@@ -179,7 +177,6 @@ def bottleneck(c: Cluster, kind: str) -> Cut:
 def every_cut(c: Cluster, kind: str) -> Cut:
     """The same by trying every set of chips: 2^chips of them, so for small clusters.
 
-    >>> from .cluster import hosts
     >>> every_cut(hosts("H100", 2, chips=3), "AllGather").chips
     3
     """

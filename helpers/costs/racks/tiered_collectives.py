@@ -307,7 +307,6 @@ HOP_DCN = 1e-5
 def algorithms(c: Cluster, kind: str) -> tuple[str, ...]:
     """The algorithms that there are for a collective on a cluster; a torus has the hierarchical one, or for AllToAll the direct.
 
-    >>> from .cluster import hosts, slices
     >>> algorithms(hosts("H100", 4), "AllReduce"), algorithms(slices("v5p", (4, 4, 4), 2), "AllReduce")
     (('ring', 'hierarchical', 'tree', 'nvls'), ('hierarchical',))
     """
@@ -323,7 +322,6 @@ def algorithms(c: Cluster, kind: str) -> tuple[str, ...]:
 def moves(c: Cluster, kind: str, V, algorithm: str) -> tuple[Move, ...]:
     """What the busiest chip sends in each tier, in one direction, for V bytes on one chip where the array is whole.
 
-    >>> from .cluster import hosts
     >>> for a in ("ring", "hierarchical"):
     ...     print([(x.link, round(x.bytes / 1e6)) for x in moves(hosts("H100", 2), "AllReduce", 1e9, a)])
     [('ici', 1641), ('dcn', 234)]
@@ -369,7 +367,6 @@ def cluster_time(c: Cluster, kind: str, V, algorithm: str, hop: float | None = N
 
     hop  seconds of a hop inside; left out: the chip's
 
-    >>> from .cluster import hosts, racks, slices
     >>> for c in (hosts("H100", 8), racks("GB200", 1), slices("v5p", (4, 4, 4))):
     ...     t = cluster_time(c, "AllGather", 1e9, "hierarchical")
     ...     print(f"{c.chips} {c.chip.name}: {t.lower * 1e3:.2f} ms, {t.bound}")
@@ -388,7 +385,6 @@ def cluster_time(c: Cluster, kind: str, V, algorithm: str, hop: float | None = N
 def fastest(c: Cluster, kind: str, V, hop: float | None = None, hop_dcn=HOP_DCN) -> str:
     """The algorithm that takes least, at published rates: the first one in a tie.
 
-    >>> from .cluster import hosts
     >>> for name in ("A100", "H100"):
     ...     print([fastest(hosts(name, 64), "AllReduce", V) for V in (1e4, 1e9, 1e11)])
     ['tree', 'tree', 'hierarchical']

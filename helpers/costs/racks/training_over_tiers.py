@@ -310,7 +310,6 @@ def thresholds(
     limit     domains that a token's experts lie in at most, as of `domains_reached`
     ep_chips  chips for the experts: as many whole domains as they fill, of those that there are
 
-    >>> from .cluster import hosts, racks, slices
     >>> for c in (hosts("H100", 128), racks("GB200", 16), slices("v5p", (16, 16, 16)), slices("v7", (16, 16, 16))):
     ...     t = thresholds(c, F=28672)
     ...     print(f"{t.name:6} {t.fsdp:5.0f} {t.with_tp:5.0f} {t.tp:3} {t.cp:5.0f} {t.ep:6.0f}")

@@ -24,16 +24,12 @@ A100 = "NVIDIA A100 Tensor Core GPU datasheet (2021) and Ampere architecture whi
 H100 = "NVIDIA H100 Tensor Core GPU datasheet and Hopper architecture whitepaper, SXM5, dense rates"
 H200 = "NVIDIA H200 Tensor Core GPU datasheet, SXM, dense rates"
 B200 = "NVIDIA HGX B200 and DGX B200 datasheets, dense rates, one of eight GPUs"
-H100_500W = (
-    "H100 with 96 GB of HBM2e, capped at 500 W (Grand Teton; torchtitan, benchmarks/, 2024), with the rates of the SXM5"
-)
+H100_500W = "H100 with 96 GB of HBM2e, capped at 500 W (Grand Teton; torchtitan, benchmarks/, 2024); rates of the SXM5"
 B300 = "NVIDIA HGX B300 and DGX B300 datasheets, dense rates, one of eight GPUs"
 GB200 = "NVIDIA GB200 NVL72 datasheet, dense rates, one of 72 GPUs"
 GB300 = "NVIDIA GB300 NVL72 datasheet, dense rates, one of 72 GPUs"
 H100_PCIE = "NVIDIA H100 Tensor Core GPU datasheet and Hopper architecture whitepaper, PCIe, dense rates"
-H800 = (
-    "an H100 SXM5 whose NVLink is capped at 400 GB/s both ways (Zhao et al. 2025, Insights into DeepSeek-V3, section 4)"
-)
+H800 = "H100 SXM5 whose NVLink is capped at 400 GB/s both ways (Zhao et al. 2025, Insights into DeepSeek-V3, section 4)"
 H20 = "NVIDIA H20 datasheet (HGX H20, 96 GB), dense rates; few vendors publish it"
 MI300X = "AMD Instinct MI300X data sheet and CDNA 3 white paper, dense rates"
 MI355X = "AMD Instinct MI355X data sheet and CDNA 4 white paper, dense rates"
@@ -54,7 +50,7 @@ ATTAINS = "708 TFLOP/s of an MI300X (AMD, Measuring Max-Achievable FLOPs, part 2
 STREAMS = "4,177 GB/s that an MI300X must copy (AMD, Instinct Customer Acceptance Guide, BabelStream), as ATTAINS"
 L2 = "NVIDIA's whitepapers; B200: Austin et al. 2025, section 12"
 HBM_LATENCY = (
-    "one load after another, each at the address that the last one found: github.com/markdewing/AI_kernels, latency"
+    "one load after another, at the address that the last one found: github.com/markdewing/AI_kernels, latency"
 )
 
 

@@ -255,9 +255,8 @@ def split_matmul(B, D, F, bytes_each=2, dtype="bf16") -> Work:
     >>> f"{split_D(1.97e14, 4.5e10):.1f}"
     '8755.6'
     """
-    return Work(
-        B * D * F, bytes_each * (B * D + D * F + 2 * B * F) / 2, (Move("ici", bytes_each * B * F, hops=1),), dtype
-    )
+    read = bytes_each * (B * D + D * F + 2 * B * F) / 2
+    return Work(B * D * F, read, (Move("ici", bytes_each * B * F, hops=1),), dtype)
 
 
 @formula

@@ -19,7 +19,6 @@ def designs(C, sizes: Mapping[str, int], mesh: Mesh, dtype: str = "bf16", limit:
     """Every way to shard A[I, J] and B[J, K] that needs no step before the product, with the steps to a wished C[I, K].
 
     The best of these is the best of all: where operands may lie as one likes, a step on them only costs.
-    >>> from helpers.costs.rooflines.hardware import Slice
     >>> cube = Slice(chip("v5p"), (4, 4, 4))
     >>> all_of_them = designs("C[I, K]", dict(I=8192, J=8192, K=8192), Mesh.on(cube, "XYZ"))
     >>> best = min(all_of_them, key=lambda p: order(p.time(cube.chip)))
@@ -90,7 +89,6 @@ def block(
 
     For each sharding of Tmp both products take their cheapest plans that fit; pairs that do not fit together are left out.
     What stands between the products costs no time: an activation function is elementwise.
-    >>> from helpers.costs.rooflines.hardware import Slice
     >>> s = Slice(chip("v5e"), (2, 2))
     >>> sizes, mesh = dict(B=128, D=8192, F=32768), Mesh.on(s, "XY")
     >>> best = block("In[B, D_XY]", "W[D, F_XY]", "V[F_XY, D]", "Out[B, D_XY]", sizes, mesh, s.chip, limit=300e6)

@@ -55,9 +55,8 @@ def all_gather(V, axes, ways: int = 2) -> Move:
     # Links over which the worst-placed chip receives: the end of a line has one.
     ports = sum(where(a.n > 1, where((a.n > 2) & (ways == 2) & a.wraps, 2, 1), 0) / a.stride for a in axes)
     missing = 1 - 1 / prod(a.n for a in axes)
-    return Move(
-        "ici", V * maximum(where(rate > 0, 1 / nonzero(rate), 0.0), missing / nonzero(ports)), _hops(axes, steps)
-    )
+    most = maximum(where(rate > 0, 1 / nonzero(rate), 0.0), missing / nonzero(ports))
+    return Move("ici", V * most, _hops(axes, steps))
 
 
 @formula

@@ -87,9 +87,8 @@ class Line:
 
     def collective(self, sizes: Mapping[str, int], mesh: Mesh, dtype: str = "bf16") -> Collective:
         """What it sends, as `helpers.trace` counts it; not for a product."""
-        return Collective(
-            self.kind, self.axes, self.operands[0].local(sizes, mesh), self.result.local(sizes, mesh), dtype
-        )
+        before, after = (array.local(sizes, mesh) for array in (self.operands[0], self.result))
+        return Collective(self.kind, self.axes, before, after, dtype)
 
     def __str__(self) -> str:
         does = self.kind if self.kind == "Matmul" else f"{self.kind}_{''.join(self.axes)}"
@@ -227,9 +226,8 @@ def times(strategy: str, B: int, D: int, F: int, mesh: Mesh, chip: Chip, keep: b
             if a.kind != "Matmul":
                 (axis,) = a.axes
                 move = a.collective(sizes, mesh).move(mesh)
-                parts[axis] = parts.get(axis, 0.0) + seconds(
-                    move, chip.link_bandwidth, chip.hop if hop is None else hop
-                )
+                took = seconds(move, chip.link_bandwidth, chip.hop if hop is None else hop)
+                parts[axis] = parts.get(axis, 0.0) + took
         out.append(Time(parts))
     return tuple(out)
 

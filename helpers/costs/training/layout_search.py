@@ -129,20 +129,10 @@ def rank(layout: Layout, policy, seconds, memory, is_exposed, hbm, edge) -> Rank
     """
     sizes = [getattr(layout, axis) for axis in AXES]
     in_use = sum(where(n > 1, 1, 0) for n in sizes)
-    return Rank(
-        significant(maximum(memory - hbm, 0.0)),
-        is_exposed,
-        where(seconds > edge, significant(seconds), 0.0),
-        in_use,
-        where(layout.pp > 1, 1, 0),
-        layout.microbatches,
-        layout.v,
-        layout.zero,
-        significant(memory),
-        significant(seconds),
-        *sizes,
-        policy,
-    )
+    slower, staged = where(seconds > edge, significant(seconds), 0.0), where(layout.pp > 1, 1, 0)
+    first = significant(maximum(memory - hbm, 0.0)), is_exposed, slower, in_use, staged
+    then = layout.microbatches, layout.v, layout.zero, significant(memory), significant(seconds)
+    return Rank(*first, *then, *sizes, policy)
 
 
 @record

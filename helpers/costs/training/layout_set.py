@@ -106,25 +106,10 @@ def _words(c: Config, a: Layout, tokens, T, machine: Slice | Chip) -> dict:
     sizes = {"width": (c.moe or c).F, "near_E": _near(a.ep, c.moe.E) if c.moe else "", "near_T": _near(a.cp, int(T))}
     batch = {"tokens": tokens, "T": T, "sequences": tokens / T, "whole": -(-tokens // T) * T, "least": parts * T}
     has, shape = "the slice has" if chip.axes else "the domains have", machine.shape if known else ()
-    return (
-        sizes
-        | batch
-        | {
-            "a": a,
-            "c": c,
-            "chip": chip.name,
-            "has": has,
-            "room": room,
-            "mend": mend,
-            "pods": -(-a.chips // room),
-            "shape": "x".join(map(str, shape)),
-            "axes": ", ".join(AXES),
-            "pp": "pp·v" if a.v > 1 else "pp",
-            "most_stages": c.L + TABLES,
-            "shards": shards,
-            "parts": parts,
-        }
-    )
+    places = {"chip": chip.name, "has": has, "room": room, "mend": mend, "pods": -(-a.chips // room)}
+    axes = {"a": a, "c": c, "shape": "x".join(map(str, shape)), "axes": ", ".join(AXES)}
+    stages = {"pp": "pp·v" if a.v > 1 else "pp", "most_stages": c.L + TABLES, "shards": shards, "parts": parts}
+    return sizes | batch | places | axes | stages
 
 
 def _near(n: int, size: int) -> str:

@@ -245,9 +245,8 @@ class Pace:
         if self.software.attention == "stored":
             math = a.flops(masked=False) / (self.peak * a.width / (2 * STEP * ceil(a.width / (2 * STEP))))
             moved = 2 * a.scores / self.memory
-            return tuple(
-                sqrt((n * math) ** 2 + (s * moved) ** 2) + STORED_KERNELS * self.launch for n, s in zip((1, 2), SCORES)
-            )
+            passes = (sqrt((n * math) ** 2 + (s * moved) ** 2) for n, s in zip((1, 2), SCORES))
+            return tuple(seconds + STORED_KERNELS * self.launch for seconds in passes)
         half = self.k.half * self.chip.rate("bf16") / A100_BF16 * (1.0 if self.gpu else TORUS)
         rate = self.chip.rate("bf16") * self.power * self.k.attention / (1 + half * a.hops / a.every)
         rate = rate * a.width / (STEP * ceil(a.width / STEP)) * (128 + NARROW) / 128 * a.width / (a.width + NARROW)

@@ -218,23 +218,19 @@ def _parts_of_layer(layer: LayerPrices, layout: Layout, pace: Pace) -> dict:
         # Tuned programs fetch far enough ahead that links are busy while products are slowed.
         return maximum(slows, outlasts) if pace.software.tuned else slows + outlasts
 
-    tensor, tokens = (
-        waits * share for share in (0.5 if pace.software.overlaps_tp else 1.0, 0.0 if layout.overlaps_experts else 1.0)
-    )
+    tensor = waits * (0.5 if pace.software.overlaps_tp else 1.0)
+    tokens = waits * (0.0 if layout.overlaps_experts else 1.0)
     busy = zip(passes(lambda s: s.axes == ("tp",), True), passes(lambda s: s.role == "tokens", True))
     idle_cards = [tensor * x + tokens * y for x, y in busy]  # chips wait for each other, and weights can travel
-    exchange = passes(lambda s: s.role == "tokens")
+    exchange, weights = passes(lambda s: s.role == "tokens"), passes(lambda s: "fsdp" in s.axes)
+    passed = layer.forward, layer.backward + again
     return {
         "kernels": layer.forward + layer.backward,
         "again": again,
         "tensor": sum(passes(lambda s: s.axes == ("tp",))) * tensor,
-        "experts": beside(exchange, layer.forward, layer.backward + again)
-        if layout.overlaps_experts
-        else sum(exchange) * tokens,
+        "experts": beside(exchange, *passed) if layout.overlaps_experts else sum(exchange) * tokens,
         "context": beside(passes(lambda s: s.role == "keys"), *layer.attention),
-        "weights": beside(
-            passes(lambda s: "fsdp" in s.axes), layer.forward + idle_cards[0], layer.backward + again + idle_cards[1]
-        ),
+        "weights": beside(weights, layer.forward + idle_cards[0], layer.backward + again + idle_cards[1]),
     }
 
 

@@ -235,10 +235,8 @@ def operations(c: Config, layout: Layout, B, T) -> Operations:
     small = p.norms + p.added + p.attention - projections  # convolutions, and what stands idle
     vectors, stage = (small + (p.biases + p.sinks) / layout.tp) / c.L, stage_layers(c, layout)
     layers = tuple(_layer(c, kind, n, rows, T, layout, vectors, tables / stage) for kind, n in c.groups)
-    dense, experts = (
-        stage / c.L * sum(layer.count * getattr(layer.held, name) for layer in layers) for name in ("dense", "experts")
-    )
-    held = Held(dense + tables, experts)
+    dense = stage / c.L * sum(layer.count * layer.held.dense for layer in layers)
+    held = Held(dense + tables, stage / c.L * sum(layer.count * layer.held.experts for layer in layers))
     # Over pods each device sums what it keeps of its slice's gradients with its like.
     sums = Send("AllReduce", ("pods",), "gradients", layout.stored.gradient * held.share(layout), update=1)
     pods = () if plain(layout.pods) and layout.pods == 1 else (sums,)

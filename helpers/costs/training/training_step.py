@@ -336,9 +336,8 @@ def _device(c: Config, layout: Layout, listed: Operations, kept: list, stage: st
     layers, pp, sizes, last = listed.layers, layout.pp, layout.stored, stage == "last"
     fewer = (stage != "second") & (layout.v > 1) & (pp > 1) & ((c.L + TABLES) % layout.stages == 0)
     n = minimum(stage_layers(c, layout), c.L) - where(fewer, 1, 0)
-    dense, experts = (
-        _of_stage(c, layers, [getattr(layer.held, name) for layer in layers], n, last) for name in ("dense", "experts")
-    )
+    dense = _of_stage(c, layers, [layer.held.dense for layer in layers], n, last)
+    experts = _of_stage(c, layers, [layer.held.experts for layer in layers], n, last)
     both, alone = listed.table + (0 if c.tied else listed.head.weights), pp == 1
     end = {"first": listed.table, "last": listed.head.weights}.get(stage, 0.0)
     tables, loss = where(alone, both, end), alone | last

@@ -232,9 +232,8 @@ def fields(source: dict | str | PathLike) -> dict:
         outer = {name: given[name] for name in ("model_type", "tie_word_embeddings") if name in given}
         given = outer | text
         kind, known = outer.get("model_type"), (*FAMILIES,)
-        if kind in known and (
-            kind == "minimax_m3_vl" or given["model_type"] not in known
-        ):  # whose text says minimax_m2
+        # The text of minimax_m3_vl says minimax_m2.
+        if kind in known and (kind == "minimax_m3_vl" or given["model_type"] not in known):
             given["model_type"] = kind
     kind = given.get("model_type")
     if not isinstance(kind, str | None):

@@ -100,9 +100,8 @@ def kimi_linear(f: Fields) -> dict:
     at = "linear_attn_config."
     sizes = f[at + "num_heads"], f[at + "head_dim"], f.get(at + "short_conv_kernel_size", 4)
     delta = ChannelDecay(*sizes, f.flag(at + "use_full_rank_gate"))
-    full, linear = (
-        {f.typed(at + n, i, int) for i in f.get(at + n, [], list)} for n in ("full_attn_layers", "kda_layers")
-    )
+    names = at + "full_attn_layers", at + "kda_layers"
+    full, linear = ({f.typed(name, i, int) for i in f.get(name, [], list)} for name in names)
     if full | linear != set(range(1, L + 1)) or full & linear:
         f.refuse(at + "full_attn_layers", f"with kda_layers it has to name each of the layers 1 to {L} once")
     E, dense, step = f.get("num_experts"), f.get("first_k_dense_replace", 0), f.get("moe_layer_freq", 1)
@@ -116,7 +115,7 @@ def kimi_linear(f: Fields) -> dict:
         out["beside"] = (0, out["beside"][1] + normed)
     if f.get(
         "attn_res_block_size"
-    ):  # of mixers, feed-forwards and the end a norm, and a vector that scores earlier blocks
+    ):  # mixers, feed-forwards and the end: a norm, and a vector that scores earlier blocks
         out |= {"beside": (4 * D, out["beside"][1] + 2 * D), "said": (*out["said"], STREAMS)}
     return out | {"layers": tuple(kinds), "mla": mla, "K": N, "H": None}
 
@@ -187,9 +186,8 @@ def gemma4(f: Fields) -> dict:
     kinds = []
     for i, word in enumerate(words):
         near, shares = word == "sliding_attention" and i < L - 1, 0 < L - shared <= i
-        sizes = (
-            (K, H) if near else (f.get("num_global_key_value_heads", K) if same else K, f.get("global_head_dim", 512))
-        )
+        whole = f.get("num_global_key_value_heads", K) if same else K, f.get("global_head_dim", 512)
+        sizes = (K, H) if near else whole
         mixer = Heads(N, *sizes, None, "head", "", shares, same and not near)
         kinds.append(LayerKind(f["sliding_window"] if near else None, mixed, mixer=mixer, F=wide if shares else F))
     out = {"layers": tuple(kinds), "norms": 8 if mixed else 4, "beside": (0, L)}
@@ -267,9 +265,7 @@ def compressed(f: Fields) -> dict:
     layers = [LayerKind(f["sliding_window"], True, mixer=kept(r)) for r in ratios[:L]]
     words = f.layers("mlp_layer_types")
     hashed = words.count("hash_moe") if words else min(L, f.get("num_hash_layers", 3))
-    mix = (
-        2 + n
-    ) * n  # of hyper-connections: how streams are read, written and mixed, twice a layer; at the end read once
+    mix = (2 + n) * n  # hyper-connections: how streams are read, written and mixed, twice a layer; at the end read once
     streams, end = 2 * (mix * n * D + mix + 3), n * n * D + n + 1
     out = _experts(f, L - hashed, shared=f.get("n_shared_experts", 1))
     said = (BALANCE, STREAMS, "experts of the first layers by routing, though a table of tokens says which")

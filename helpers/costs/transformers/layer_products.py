@@ -148,9 +148,8 @@ def feed_forward_products(c: Config, rows, tp, routed: Routed | None = None, kin
     if routed is None:
         return [] if kind.F == 0 else pair("mlp", rows, c.width(kind) / tp)
     router = Product("router", routed.routed, m.E + m.shared_gate, c.D)
-    latent = (
-        [] if m.latent is None else [Product("shared", rows, m.latent, c.D), Product("shared", rows, c.D, m.latent)]
-    )
+    ways = [] if m.latent is None else [(m.latent, c.D), (c.D, m.latent)]
+    latent = [Product("shared", rows, *sizes) for sizes in ways]
     shared = pair("shared", rows, m.shared_width / tp) if m.shared else []
     return [router, *latent, *pair("experts", routed.each, routed.width, m.row(c.D), routed.experts), *shared]
 

@@ -113,9 +113,8 @@ def crossover(c: Config, against="matrices", count="all"):
     full = sum(n for kind, n in c.groups if kind.window is None)
     local, w = c.L - full, c.window or 0
     a, b, d = full / 2, full / 2 + local * w - mean, -local * w * (w - 1) / 2
-    root = where(
-        a > 0, (-b + sqrt(b * b - 4 * a * d)) / nonzero(2 * a), where(b > 0, -d / where(b > 0, b, 1.0), float("inf"))
-    )
+    line = where(b > 0, -d / where(b > 0, b, 1.0), float("inf"))
+    root = where(a > 0, (-b + sqrt(b * b - 4 * a * d)) / nonzero(2 * a), line)
     inside = 2 * mean / c.L - 1  # no token has reached a window yet
     return where(inside <= w, inside, root)
 

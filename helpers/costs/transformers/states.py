@@ -61,14 +61,8 @@ class Linear(_Convolved):
     def matrices(self, D) -> dict[str, tuple]:
         """Shapes by name; z gates the result, and `decay` makes the two numbers of a head that say what to write and to forget."""
         wide = self.heads * self.value
-        return {
-            "q": (D, self.key_heads * self.key),
-            "k": (D, self.key_heads * self.key),
-            "v": (D, wide),
-            "z": (D, wide),
-            "decay": (D, 2 * self.heads),
-            "o": (wide, D),
-        }
+        key = D, self.key_heads * self.key
+        return {"q": key, "k": key, "v": (D, wide), "z": (D, wide), "decay": (D, 2 * self.heads), "o": (wide, D)}
 
     def held(self, D, scale, biases) -> dict[str, float]:
         """Other parameters by role: a norm of a head's result, the weights of the convolution, what decay starts from."""

@@ -4,7 +4,7 @@ A type of weights is what its products make of it, an engine its constants and a
 one structure of model and one kind of chip. `planner.js` calls it for every deployment and batch.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cache
 from itertools import islice
 
@@ -26,19 +26,7 @@ NAMES = (
     *SOON, *(f"g{n}" for n in range(len(GAP))), *(f"f{n}" for n in range(len(FIRST))),
     "floor", "m_weights", "m_caches", "m_reserve", "kv", "hours_in", "hours_out",
 )  # fmt: skip
-KNOWN = (
-    "host",
-    "sequence",
-    "launch",
-    "moe",
-    "links",
-    "seen",
-    "first",
-    "queue",
-    "budget",
-    "admits",
-    "of_rest",
-)  # of an engine
+KNOWN = tuple(f.name for f in fields(Engine) if f.name != "measured")
 WIDE = ("experts", "shared", "mlp")  # roles that are stored in four bits, too
 
 

@@ -71,15 +71,8 @@ class Planner:
     chips: Mapping[str, str]
     engines: Mapping[str, str]
     first: Mapping[str, object]
-    runners = (
-        "grids.js",
-        "settings.js",
-        "candidates.js",
-        "frontier.js",
-        "deployments.js",
-        "planner.js",
-        "figure_controls.js",
-    )
+    scripts = "grids", "settings", "candidates", "frontier", "deployments", "planner", "figure_controls"
+    runners = tuple(map("{}.js".format, scripts))
 
     @cached_property
     def menus(self) -> dict[str, tuple[str, tuple[str, ...], str]]:
@@ -172,13 +165,8 @@ class Planner:
             return training.lines(ranking), ""
         sizes_of = tuple(int(numbers.get(s, x)) for s, x in whole(model(chosen["model"])).items())
         try:
-            case = (
-                machine,
-                int(chosen["tokens"]),
-                int(chosen["T"]),
-                self._words(chosen, numbers)["who"],
-                BY_BYTES[int(chosen["bytes"])],
-            )
+            tokens, T, each = (int(chosen[name]) for name in ("tokens", "T", "bytes"))
+            case = machine, tokens, T, self._words(chosen, numbers)["who"], BY_BYTES[each]
             case = *case, "" if chosen["keep"] == say.ANY else chosen["keep"]
             return training.beside(ranking, training.own(chosen["own"], c, sizes_of, *case)), ""
         except ValueError as error:

@@ -111,13 +111,10 @@ def _ranking(figure, key: str, task: str, plan, shown: bool) -> str:
         texts = "".join(f"<td>{escape(text)}</td>" for text in cells(task, row, most))
         lines.append(LINE.format(n=n, hidden="", name=name, more=more, words=escape(row.words), cells=texts))
     empty = "<td></td>" * len(others)
-    lines += [
-        LINE.format(n=n, hidden=" hidden", name=name, more="", words="", cells=empty)
-        for n in range(len(lines), say.ROWS)
-    ]
-    page = (
-        say.PAGE[task].format(first=1, last=min(say.ROWS, len(plan.rows)), count=f"{len(plan.rows):,}") if shown else ""
-    )
+    hidden = {"hidden": " hidden", "name": name, "more": "", "words": "", "cells": empty}
+    lines += [LINE.format(n=n, **hidden) for n in range(len(lines), say.ROWS)]
+    first_page = {"first": 1, "last": min(say.ROWS, len(plan.rows)), "count": f"{len(plan.rows):,}"}
+    page = say.PAGE[task].format(**first_page) if shown else ""
     heads = "".join(f'<th scope="col">{escape(text)}</th>' for text in (first, *others))
     return (
         f'<table class="table live-ranked" data-task="{task}"{"" if shown else " hidden"}><caption data-page>{escape(page)}</caption>'

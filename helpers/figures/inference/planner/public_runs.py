@@ -116,9 +116,7 @@ def load(data: dict) -> list[Run]:
     return [_run(**r) for r in data["runs"]]
 
 
-def _run(
-    name, model: str | dict, chips, layout, stored, software, sequences, length, published, source, dcn=None
-) -> Run:
+def _run(name, model, chips, layout, stored, software, sequences, length, published, source, dcn=None) -> Run:
     machine = room(chips)
     s = machine.slice
     if dcn:
