@@ -36,25 +36,21 @@ class Contest(NamedTuple):
     printed: Callable[[float], str]
 
 
-BLOCK = dict(B=128, D=8192, F=32768)
-LIMIT = 300e6  # bytes of each of four chips in a square
+BLOCK, SQUARE = dict(B=128, D=8192, F=32768), Mesh({axis: Axis(2, False) for axis in "XY"})
+LIMIT = 300e6  # bytes of each of the four chips
 
 
-def block_score(shardings: Mapping[str, str]) -> float | None:
-    In, W_in, W_out = (parse(shardings[name]) for name in ("In", "W_in", "W_out"))
+def block_score(cut: Mapping[str, str]) -> float | None:
+    In, W_in, W_out = (parse(cut[name]) for name in ("In", "W_in", "W_out"))
     if [a.dims for a in (In, W_in, W_out)] != [("B", "D"), ("D", "F"), ("F", "D")]:
         return None
-    block = best_shardings.block(In, W_in, W_out, In, BLOCK, _square(), chip("v5e"), limit=LIMIT)
+    block = best_shardings.block(In, W_in, W_out, In, BLOCK, SQUARE, chip("v5e"), limit=LIMIT)
     return block and block.time(chip("v5e")).upper
-
-
-def _square() -> Mesh:
-    return Mesh({axis: Axis(2, False) for axis in "XY"})
 
 
 @cache
 def blocks() -> list[float]:
-    return best_shardings.block_seconds(BLOCK, _square(), chip("v5e"), limit=LIMIT)
+    return best_shardings.block_seconds(BLOCK, SQUARE, chip("v5e"), limit=LIMIT)
 
 
 STAGES, MICROBATCHES = 2, 4
@@ -66,30 +62,24 @@ def schedule_score(orders: Sequence[Sequence[tuple[str, int]]]) -> float | None:
     whole = sorted(product(range(MICROBATCHES), "BFW"))
     if len(tasks) != STAGES or any(sorted(task[1:] for task in order) != whole for order in tasks):
         return None
-    played = simulate(tasks)
+    try:
+        played = simulate(tasks)
+    except ValueError:  # some stage waits for ever
+        return None
     return played.span if max(played.peak) <= STAGES else None
 
 
 @cache
 def schedules() -> list[float]:
+    def may(order: tuple[str, ...], kind: str) -> bool:
+        F, B, W = map(order.count, "FBW")
+        return F < min(MICROBATCHES, W + STAGES) if kind == "F" else B < F if kind == "B" else W < B
+
     orders = [()]
     for _ in range(3 * MICROBATCHES):
-        orders = [(*order, kind) for order in orders for kind in "FBW" if _may(order, kind)]
+        orders = [(*order, kind) for order in orders for kind in "FBW" if may(order, kind)]
     named = [[(kind, order[:i].count(kind)) for i, kind in enumerate(order)] for order in orders]
-    return sorted(filter(None, map(_slots, product(named, repeat=STAGES))))
-
-
-def _may(order: tuple[str, ...], kind: str) -> bool:
-    """Whether a device that has done these may do one of this kind next, with room for as many microbatches as there are stages."""
-    F, B, W = map(order.count, "FBW")
-    return F < min(MICROBATCHES, W + STAGES) if kind == "F" else B < F if kind == "B" else W < B
-
-
-def _slots(orders) -> float | None:
-    try:
-        return schedule_score(orders)
-    except ValueError:  # some stage waits for ever
-        return None
+    return sorted(filter(None, map(schedule_score, product(named, repeat=STAGES))))
 
 
 RACKS = (7e10, 28672, 5e5, 1, 2.5e15, 64, 8, 9e11, 5e10, 1.9e11)
