@@ -1,7 +1,7 @@
 """Every number that the sources of chapter 1 state, computed again by `helpers`; values are typed here with where they stand.
 
 RF is section 1 ("roofline") and TP section 2 ("tpus") of How To Scale Your Model (2025), KT the survey of inference methods (2024).
-Where a source is wrong, book/data/errata.json computes the corrected value and says why; test_index holds it.
+Where a source is wrong, book/data/errata.json computes the corrected value and says why; examples of docstrings have others.
 """
 
 import json
@@ -36,7 +36,6 @@ CLAIMS = {
     # TP, questions
     "TP Q1: 200B bf16 on 32 v4p": (weight_load(200e9, 2, 32, 1.2e12), 1.04e-2),
     "TP Q1: with 1.23e12 bytes/s": (weight_load(200e9, 2, 32, 1.23e12), 1.02e-2),
-    "TP Q2: v5e hosts": (Slice(chip("v5e"), (16, 16)).hosts, 32),
     "TP Q2: v5e cores": (Slice(chip("v5e"), (16, 16)).cores, 256),
     "TP Q2: v5e FLOPs/s": (Slice(chip("v5e"), (16, 16)).rate(), 5.04e16),
     "TP Q2: v5e HBM": (Slice(chip("v5e"), (16, 16)).hbm_bytes, 4.1e12),

@@ -1,7 +1,7 @@
 """Every number that the sources of chapter 2 state, computed again by `helpers`; values are typed here with where they stand.
 
 S3 is section 3 ("sharding") of How To Scale Your Model (2025); W_ici there is both directions of a link.
-Where a source is wrong, book/data/errata.json computes the corrected value and says why; test_index holds it.
+Where a source is wrong, book/data/errata.json computes the corrected value and says why; examples of docstrings have others.
 """
 
 import json

@@ -1,7 +1,7 @@
 """Every number that the sources of chapter 4 state, computed again by `helpers`; values are typed here with where they stand.
 
 S5 is section 5 ("training") of How To Scale Your Model (2025); Dn is the row of the course's table of methods.
-Where a source is wrong, book/data/errata.json computes the corrected value and says why; test_index holds it.
+Where a source is wrong, book/data/errata.json computes the corrected value and says why; examples of docstrings have others.
 """
 
 from math import floor
@@ -15,11 +15,9 @@ from helpers.costs.training.closed_forms import (
     expert_width,
     largest_model,
     three_checkpoints,
-    zero_memory,
 )
 from helpers.costs.training.dp_fsdp_tp import (
     X_opt,
-    best_split,
     chips_limit,
     cost,
     data_batch,
@@ -27,7 +25,6 @@ from helpers.costs.training.dp_fsdp_tp import (
     mixed_batch,
     mixed_ratio,
 )
-from helpers.costs.training.layout import MASTER
 from helpers.costs.transformers.parameters_and_flops import parameters
 from helpers.costs.transformers.public_models import model
 from helpers.costs.transformers.shares_and_thresholds import six_nd, train_seconds
@@ -64,9 +61,7 @@ CLAIMS = {
     "S5: FLOPs of LLaMA 3 70B": (six_nd(70e9, 15e12), 6.3e24),
     "S5: its days at half of peak": (train_seconds(70e9, 15e12, 18823 * V5P.rate(), 0.5) / DAY, 16.9),
     # D15: Adam
-    "S5: bytes of a parameter": (sum(zero_memory(1, 1, 0)) - 2, 10),
     "S5: largest model on 96 GB": (largest_model(V5P.hbm_bytes), 9.6e9),
-    "ZeRO, section 3: bytes of a parameter": (sum(zero_memory(1, 1, 0, MASTER)), 16),
     "PyTorch FSDP, ZeRO-3 of two microbatches": (accumulation_bytes("FSDP", 2, D, F), 24 * D * F),
     # D20: experts, whose widths are the models'
     "C/W of an H100's network": (9.89e14 / 5e10, chip("H100").alpha_dcn()),
@@ -80,7 +75,6 @@ CLAIMS = {
         dp_fsdp_tp.tensor_limit(F, A, 1),
     ),
     # D7: both
-    "S5: so X = 16": (best_split(48000, 32768, 64)[0], 16),
     "S5: B/N above 99": (mixed_batch(32768, A, 2, 1), 99.2),
     "S5: eight times less": (floor(data_batch(A, 3) / mixed_batch(32768, A, 2, 1)), 8),
     # D8, D9
@@ -103,7 +97,6 @@ CLAIMS = {
     "S5 Q3: activations": (three_checkpoints(3e6, 5120, 13824, 40) * 1.0, 7.864e12),
     "S5 Q3: a chip's share": ((three_checkpoints(3e6, 5120, 13824, 40) + 10 * 13e9) / 4096, 1.95e9),
     "S5 Q3: least tokens of a chip": (mixed_batch(13824, A, 2, 1), 235.0),
-    "S5 Q3: 1024 ways": (best_split(3e6, 13824, 4096)[0], 1024),
     "S5 Q3: a step": (train_seconds(13e9, 3e6, 4096 * V5P.rate(), 0.4), 0.31),
     # D12: pipelines
     "Narayanan 2021: bubble of p = 4, m = 8": (pipeline_schedules.bubble("1F1B", 4, 8), 3 / 11),

@@ -1,7 +1,7 @@
 """Every number that the sources of chapter 5 state, computed again by `helpers`; values are typed here with where they stand.
 
 S7 is section 7 ("inference") of How To Scale Your Model (2025); En is the row of the course's table of methods.
-Where a source is wrong, book/data/errata.json computes the corrected value and says why; test_index holds it.
+Where a source is wrong, book/data/errata.json computes the corrected value and says why; examples of docstrings have others.
 A product of two numbers that the source gives, as the quiz's cache of 8192 tokens of 100 kB, is part of the row that uses it.
 """
 
@@ -15,7 +15,7 @@ from helpers.costs.rooflines.hardware import Slice
 from helpers.costs.transformers.config import Config, MoE
 from helpers.costs.transformers.parameters_and_flops import parameters
 from helpers.costs.transformers.public_models import model
-from helpers.costs.transformers.shares_and_thresholds import attention_intensity, attention_threshold
+from helpers.costs.transformers.shares_and_thresholds import attention_intensity
 from tests.book.stated import near
 from tests.helpers.costs.tables import walks
 
@@ -47,7 +47,6 @@ FIFTH = [
 ]  # fmt: skip
 
 CLAIMS = {
-    # E1, E2: FFW as n squared, attention as n cubed
     # E3: critical batches, the quiz
     "S7: B_crit of a v5e": (latency_and_throughput.saturating_batch(SOURCE), 240.0),
     "S7: int8 weights, bf16 arithmetic": (latency_and_throughput.saturating_batch(V5E, "int8"), 121.6),
@@ -56,7 +55,6 @@ CLAIMS = {
         latency_and_throughput.saturating_batch(V5E),
     ),
     "S7: prefill's attention": (attention_intensity(480, 480, 1), 240.0),
-    "S7: tokens from which it is compute-bound": (attention_threshold(240, 1), 480.0),
     "S7: quiz, 256 texts": (1e3 * latency_and_throughput.step_time(256, 100e3 * 8192, **QUIZ), 21.05),
     # E4: LLaMA-2-13B
     "S7: eight chips": (Replica(LLAMA_13B, SOURCE, 8).W_hbm, 6.56e12),
@@ -86,9 +84,6 @@ CLAIMS = {
     "S7 Q6: their reading": (1e3 * sharding_limits.expert_weights(SPARSE, 8, 16, "int8") / V5E.hbm_bandwidth, 2.04),
     "S7 Q6: free": (V5E.hbm_bytes - sharding_limits.expert_weights(SPARSE, 8, 16, "int8"), 14.35e9),
     "S7 Q6: the smallest slice": (smallest_slice(V5E, parameters(SPARSE).total).chips, 16),
-    # Question 7: E26
-    "S7 Q7: 11.3": (sharding_limits.two_d_best(1, 8192, 4 * 8192, 64, W=0.5) / (8192 / 8), 11.3),
-    # Appendix A: E31
 }
 
 

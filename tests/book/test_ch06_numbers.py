@@ -1,7 +1,7 @@
 """Every number of the sources that chapter 6 uses, computed again by `helpers`; values are typed here with where they stand.
 
 I is the survey of inference methods (2024); Fn is the row of the course's table of methods; P is a paper that the row is about.
-Where a source is wrong, book/data/errata.json computes the corrected value and says why; test_index holds it.
+Where a source is wrong, book/data/errata.json computes the corrected value and says why; examples of docstrings have others.
 """
 
 from helpers.costs.attention import flops_and_bytes, io_complexity, linear_attention, ring_attention, time_and_intensity
@@ -26,10 +26,8 @@ CLAIMS = {
     "I, corrected: with MQA": (cache(1), 201e6),
     "I: decoding stays below 1": (time_and_intensity.decode_intensity_limit(**GPT3), 0.99),
     # F8, F9
-    "I: in one": (io_complexity.softmax_floats(1000, fused=True), 2 * 1000**2),
     "I: accesses": (tuple(io_complexity.SOFTMAX_ACCESSES[way] for way in ("naive", "safe", "online")), (3, 4, 3)),
     # F14 to F16
-    "P: blocks, M = 49152 and H = 64": (io_complexity.flash_blocks(49152, 64), (64, 192)),
     "I: with a table": (io_complexity.standard_floats(4096, 64), 4 * 4096**2 + 4 * 4096 * 64),
     "P: backward": (flops_and_bytes.flops(Attention(4096), products=5) / flops_and_bytes.flops(Attention(4096)), 2.5),
     # F19
@@ -37,12 +35,10 @@ CLAIMS = {
     "P: half of the products' time at H = 128": (time_and_intensity.exp_share(128, 9.89e14, 3.9e12), 0.495),
     # windows, F5, F6
     "I: features of Taylor": (linear_attention.features("taylor", 16), 1 + 16 + 16**2),
-    "F5: a state of 32 heads on 8": (linear_attention.state_bytes(Attention(1, 10**6, N=32, K=8)) / 2**20, 0.504),
     # F20 to F23
     "F21: NVLink both ways": (ring_attention.hidden_block(3.12e14, 6e11), 520.0),
     "F21: PCIe both ways": (ring_attention.hidden_block(3.12e14, 6.4e10), 4875.0),
     "F21, one way": (ring_attention.hidden_block(A100.rate(), A100.link_bandwidth), 1040.0),
-    "F22: bound of eight": (ring_attention.stripes_speed_up(8), 2 - 1 / 8),
     "F22: waited for, contiguous": (ring_attention.ring_time(4, 6), 129.0),
     "F22: striped": (ring_attention.ring_time(4, 6, "striped"), 84.0),
     "F23: rounds": (tuple(ring_attention.rounds(n) for n in (2, 3, 8, 128)), (1, 2, 3, 7)),

@@ -12,18 +12,16 @@ from helpers.costs.racks.cut import bottleneck
 from helpers.costs.racks.measured_collectives import REACHED, bus_bandwidth
 from helpers.costs.racks.tiered_collectives import (
     HOP_DCN,
-    bus_factor,
     cluster_time,
     domains_reached,
     nvls_bus_bandwidth,
     nvls_from,
     overtakes,
     sms_to_take,
-    without_sms,
 )
 from helpers.costs.racks.training_over_tiers import data_tokens, hsdp_tokens, tensor_width, thresholds
 from helpers.costs.rooflines.chips import chip
-from helpers.costs.rooflines.gpu_machine import bytes_in_flight, gpu, l2_rate, tile_intensity, tiled, warps_in_flight
+from helpers.costs.rooflines.gpu_machine import bytes_in_flight, gpu, l2_rate, tiled, warps_in_flight
 from helpers.costs.transformers.parameters_and_flops import parameters
 from helpers.costs.transformers.public_models import model
 from tests.book.stated import near
@@ -45,9 +43,7 @@ FLIGHT = bytes_in_flight(H100.hbm_bandwidth, H.latency("HBM"))
 CLAIMS = {
     # one GPU
     "W: SMs, FLOPs of an SM in a cycle": (H100.rate() / H.clock / 132, 4096.0),
-    "P: FLOPs per byte of L2": (tile_intensity(128, 256), 85.3),
     "A: measured L2, half of what 128 x 256 asks for": (l2_rate(H100.rate(), 128, 256) / 5.5e12, 2.11),
-    "P: nearly three times as much for 64 x 64": (tile_intensity(128, 256) / tile_intensity(64, 64), 2.67),
     "P: kB in flight for each SM": (FLIGHT / 132 / 1e3, 9.37),
     "P: warps with loads of 4 and 16 bytes": (
         tuple(warps_in_flight(H100.hbm_bandwidth, H.latency("HBM"), 132, n) for n in (4, 16)), (74, 19)),
@@ -60,7 +56,6 @@ CLAIMS = {
     "P: bound of two hosts": (1 / bottleneck(hosts("H100", 2), "AllGather").seconds, 533e9),
     "A: leaf level": (1 / cluster_time(hosts("H100", 32), "AllGather", 1.0, "hierarchical", 0, 0).lower, 413e9),
     # busbw and the switch
-    "N: factor of eight": (bus_factor("AllReduce", 8), 1.75),
     "N 1455: 5 to 8 GPUs, within a tenth": (tuple(round(nvls_bus_bandwidth(309, n)) for n in (5, 6, 7, 8)), (412, 441, 464, 481)),
     "P: 69 percent": (309e9 / H100.link_bandwidth, 0.687),
     "P: 700 at most": (nvls_bus_bandwidth(H100.link_bandwidth, 8), 7e11),
@@ -68,7 +63,6 @@ CLAIMS = {
     # latency and SMs
     "P: hierarchical overtakes the tree": (
         overtakes((10 * HOP_DCN, 2 / 8 / 5e10), (62 * HOP_DCN, 2 * 31 / 32 / 8 / 5e10)), 3.33e9),
-    "V: 20 of 132 SMs": (without_sms(1.0, 20, 132), 1.179),
     "P: SMs where both end together": (sms_to_take(1.0, 20.0, 132), 17.4),
     # experts
     "F: hosts reached at random, by drawing, with a limit": (

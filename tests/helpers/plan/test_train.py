@@ -177,6 +177,7 @@ def test_a_config_is_a_model(capsys, tmp_path):
 
 
 @pytest.mark.parametrize("name", INVENTED)
+@pytest.mark.sample(quick=3)
 def test_a_list_of_layers_is_planned_and_what_it_is_priced_as_is_said(tmp_path, capsys, name):
     """Training and serving, of each kind of mixer."""
     path = tmp_path / "config.json"

@@ -52,6 +52,9 @@ CASES = [
 ]
 
 
+FEW = some(range(5), 3)
+
+
 @lru_cache(None)
 def every_plan(case):
     return tuple(everything(*CASES[case]))
@@ -61,14 +64,14 @@ def named(some):
     return {(str(p.deployment), p.users, round(p.speed, 9)) for p in some}
 
 
-@walks(range(5))
+@walks(FEW)
 def test_every_plan_is_tried_once(case):
     found = list(plans(*CASES[case], *ASKED, VLLM))
     assert len(found) == len(named(found)) and named(found) == named(every_plan(case))
 
 
 @walks(
-    some(range(5), 2),
+    FEW,
     [Target(), Target(speed=60), Target(first=0.5), Target(users=24, speed=45), Target(rate=1.0, first=1.0, speed=40)],
 )
 def test_the_best_is_that_of_a_loop(case, target):
@@ -82,7 +85,7 @@ def test_the_best_is_that_of_a_loop(case, target):
     assert found.best.throughput == pytest.approx(max(p.throughput for p in good))
 
 
-@walks(range(5))
+@walks(FEW)
 def test_the_frontier_is_what_no_other_plan_beats(case):
     every = every_plan(case)
     seen = [(p.speed, p.rate) for p in every]
@@ -133,7 +136,7 @@ def test_deployments_fit_the_model_and_the_chips(name):
             assert on.axes or at.tp <= on.pod[0]
 
 
-@walks(range(5))
+@walks(FEW)
 def test_numbers_of_a_plan(case):
     """Requests/s by Little's law; bytes within the chip; a dear part is the longest; the price is that of the chips' time."""
     for p in every_plan(case):
@@ -187,6 +190,7 @@ def test_what_cannot_be_served_gets_one_sentence():
     )  # fmt: skip
 
 
+@pytest.mark.slow("plans DeepSeek-V3 six times")
 def test_what_would_do_does():
     """The number that a refusal names holds the model, and half of it does not; so do the types, and no others."""
     c, like = model("deepseek-v3"), Deployment(weights="fp8")
