@@ -103,7 +103,7 @@ def rows(path: Path | None = None) -> list[Row]:
     for m in data["measurements"]:
         i = m["inputs"]
         c, on = config(i["model"], data["models"][i["model"]]), chip(i["chip"])
-        on = replace(on, **{n: i[n] for n in ("dcn_bandwidth", "hbm_bandwidth") if n in i})
+        on = replace(on, **{n: i[n] for n in ("dcn_bandwidth", "hbm_bandwidth", "hbm_bytes") if n in i})
         on = replace(on, pod=tuple(i.get("pod", on.pod)))
         said = i["layout"] | ({"stored": Bytes(**i["layout"]["stored"])} if "stored" in i["layout"] else {})
         args = c, on, Layout(**said), i["B"], i["T"], Software(**i.get("software", {}))

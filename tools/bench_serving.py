@@ -39,11 +39,12 @@ LOOP = ("seen", "first", "queue")  # what only a closed loop shows
 COMPILED = {"launch": 0.7, "moe": 0.7, "links": 0.7}  # an engine without launches may be far from the guess
 GUESS = Engine(5e-4, 1.5e-5, 1.0, 1.0, seen=0.9, first=0.1, queue=0.2)
 OWN = {
-    "trtllm": replace(GUESS, admits=1.0, of_rest=1.0),  # defaults that are documented, and not fitted
+    "trtllm": replace(GUESS, admits=1.0, of_rest=1.0, whole=1.0),  # defaults that are documented, and not fitted
     "jax": Engine(1e-4, 1e-6, 0.1, 3.0, 0.7),
     "fastertransformer": replace(GUESS, launch=2.5),
     "sglang": replace(GUESS, seen=0.6),
 }
+WAYS = "tp", "dp", "ep", "pp", "replicas"
 ERROR = {"first": 0.45}  # log errors: one standard deviation; of all others 0.12
 LARGE = 1.5  # standard deviations from which on errors count in proportion and not squared
 ENOUGH = 25  # rows of one engine, chip and model from which on they weigh no more
@@ -109,14 +110,34 @@ def predicted(s: Server, kind: str, prompt, answer, users) -> dict:
 
 
 def stacked(rows: list[Row]) -> list[tuple[list[int], Row, tuple]]:
-    """Rows that differ in numbers alone: where they stand, one of them, and the numbers as arrays."""
+    """Rows that differ in numbers alone: where they stand, one of them with all their deployments, and the numbers as arrays."""
     import numpy as np
 
     groups: dict = {}
     for i, r in enumerate(rows):
-        groups.setdefault((r.kind, r.engine, r.server.config, r.server.chip.name, r.server.deployment), []).append(i)
-    numbers = lambda g: tuple(np.array([getattr(rows[i], n) for i in g]) for n in ("prompt", "answer", "users"))  # noqa: E731
-    return [(g, rows[g[0]], numbers(g)) for g in groups.values()]
+        d = r.server.deployment
+        key = (
+            r.kind,
+            r.engine,
+            r.server.config,
+            r.server.chip.name,
+            replace(d, **dict.fromkeys(WAYS, 1)),
+            d.dp > 1,
+            d.pp > 1,
+        )
+        groups.setdefault(key, []).append(i)
+
+    def column(records, name):
+        return np.array([float(getattr(x, name)) for x in records])
+
+    out = []
+    for places in groups.values():
+        some = [rows[i] for i in places]
+        ways = {n: column([r.server.deployment for r in some], n) for n in WAYS}
+        server = replace(some[0].server, deployment=replace(some[0].server.deployment, **ways))
+        numbers = tuple(column(some, n) for n in ("prompt", "answer", "users"))
+        out.append((places, replace(some[0], server=server), numbers))
+    return out
 
 
 def free(rows: list[Row]) -> list[tuple[str, str, float, float]]:
@@ -146,10 +167,10 @@ def stand(names: list[tuple]) -> list[float]:
     return [math.log(has(e, n) / guess) / sd for e, n, guess, sd in names]
 
 
-def fit(rows: list[Row]) -> tuple[Constants, dict[str, Engine]]:
+def fit(rows: list[Row], gain: float = 2e-4) -> tuple[Constants, dict[str, Engine]]:
     """Least squares of log errors, with priors; engines, chips and models weigh alike, and large errors count in proportion.
 
-    The search begins at the course's constants, and ends where a step gains less than a five-thousandth.
+    The search begins at the course's constants, and ends where a step gains less than a part of `gain`.
     """
     import numpy as np
     from scipy.optimize import least_squares
@@ -180,7 +201,7 @@ def fit(rows: list[Row]) -> tuple[Constants, dict[str, Engine]]:
     def slopes(u, by=1e-2):
         return (off(u + by * np.eye(len(u))) - off(u)).T / by
 
-    got = least_squares(off, np.clip(stand(names), -7, 7), slopes, bounds=(-8, 8), ftol=2e-4, xtol=1e-4, max_nfev=12).x
+    got = least_squares(off, np.clip(stand(names), -7, 7), slopes, bounds=(-8, 8), ftol=gain, xtol=1e-4, max_nfev=12).x
     k, engines = constants(names, got)
 
     def short(constants):
@@ -275,7 +296,7 @@ def main(argv: list[str] | None = None) -> int:
     inside, cases = errors(found, CONSTANTS, ENGINES), {}
     for name, (out, kept) in apart(found).items():
         what = name.split()[0]
-        some = errors(out, *fit(kept), known=what != "engine")
+        some = errors(out, *fit(kept, 2e-3), known=what != "engine")
         print(table(name, grouped(some)), flush=True)
         cases.setdefault(f"{what} left out", []).extend(some)
     tables = {name: grouped(some) for name, some in ({"in sample": inside} | cases).items()}

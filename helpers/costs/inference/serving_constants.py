@@ -37,26 +37,26 @@ class Constants:
     power      how waiting grows with requests that run at once
     """
 
-    memory: float = 0.866
+    memory: float = 0.867
     torus: float = 0.942
-    cached: float = 0.796
-    bf16: float = 0.687
-    gain: float = 0.705
-    product: float = 4.64e-06
-    quantise: float = 1.82e-06
-    experts: float = 4.75e-05
-    blackwell: float = 2.32e-05
-    grouped: float = 0.188
-    attention: float = 1.09e-05
+    cached: float = 0.764
+    bf16: float = 0.678
+    gain: float = 0.61
+    product: float = 4.52e-06
+    quantise: float = 2.57e-06
+    experts: float = 4.56e-05
+    blackwell: float = 2.16e-05
+    grouped: float = 0.181
+    attention: float = 1.11e-05
     mixers: float = 4.24e-05
-    keys: float = 0.573
-    prompt: float = 0.583
+    keys: float = 0.563
+    prompt: float = 0.568
     half: float = 1270.0
-    others: float = 6.87e-06
+    others: float = 7.09e-06
     sums: float = IN_ENGINE.launch
     exchange: float = IN_ENGINE_TOKENS.launch
     link: float = IN_ENGINE.link
-    power: float = 0.984
+    power: float = 0.991
 
 
 @record
@@ -76,6 +76,7 @@ class Engine:
     admits  share of an answer for which caches must have room when its request begins. Pages come as tokens do, and not all requests
             are near their end; 1 where none is ever paused for want of pages
     of_rest 1 where the reserve is a share of the memory that weights leave, and 0 where it is one of all
+    whole   1 where layers with windows have pages for all of a sequence, and 0 for their windows
     measured  whether it was: if not, intervals are wider
     """
 
@@ -90,6 +91,7 @@ class Engine:
     budget: float = 8192.0
     admits: float = 0.75
     of_rest: float = 0.0
+    whole: float = 0.0
     measured: bool = True
 
     @property
@@ -101,15 +103,16 @@ class Engine:
 CONSTANTS = Constants()
 
 ENGINES = {
-    # Its scheduler never evicts by default (GUARANTEED_NO_EVICT, nvidia.github.io/TensorRT-LLM, Useful Runtime Options).
+    # Its scheduler never evicts by default (GUARANTEED_NO_EVICT, nvidia.github.io/TensorRT-LLM, Useful Runtime Options), and caches
+    # have no windows unless they are typed (`max_attention_window` is None in KvCacheConfig, ibid.).
     "trtllm": Engine(
-        0.00123, 1.51e-05, launch=0.634, moe=0.697, seen=0.887, first=0.117, queue=0.0957, admits=1.0, of_rest=1.0
+        0.00136, 1.6e-5, 0.566, 0.722, seen=0.849, first=0.117, queue=0.0869, admits=1, of_rest=1, whole=1
     ),
-    "vllm": Engine(0.000134, 9.93e-06, launch=1.07, moe=0.984, seen=0.772, first=0.0487, queue=0.0805),
-    "sglang": Engine(0.000239, 2.25e-05, launch=0.843, moe=1.12, seen=0.556, first=0.238, queue=0.32),
-    "fastertransformer": Engine(0.000191, 7.93e-05, launch=2.99),
-    "eager": Engine(0.00137, 8.47e-05, launch=1.25, moe=0.871),
-    "jax": Engine(8.5e-05, 1.22e-06, launch=0.189, moe=2.52, links=0.605),
+    "vllm": Engine(0.000163, 1.14e-05, launch=1.1, moe=0.915, seen=0.838, first=0.0477, queue=0.0778),
+    "sglang": Engine(0.000241, 2.14e-05, launch=0.842, moe=1.14, seen=0.547, first=0.239, queue=0.29),
+    "fastertransformer": Engine(0.000188, 7.97e-05, launch=2.98),
+    "eager": Engine(0.00137, 8.2e-05, launch=1.28, moe=0.869),
+    "jax": Engine(8.48e-05, 1.21e-06, launch=0.189, moe=2.52, links=0.576),
 }
 """TensorRT-LLM, vLLM and SGLang with graphs; FasterTransformer; vLLM of 2023, eager: its host launches each kernel; compiled JAX."""
 
@@ -172,7 +175,5 @@ RESERVES = {
     "vLLM": Reserve(0.08, "all", "gpu_memory_utilization = 0.92 in vllm/config/cache.py, commit 002f10e"),
     "vLLM before": Reserve(0.1, "all", "gpu_memory_utilization = 0.90 in vllm/engine/arg_utils.py, 2024"),
     "SGLang": Reserve(0.1, "all", "mem-fraction-static, 0.9, docs.sglang.io, Server Arguments"),
-    "TensorRT-LLM": Reserve(
-        0.1, "rest", "free_gpu_memory_fraction = 0.9, nvidia.github.io/TensorRT-LLM, kvcacheconfig"
-    ),
+    "TensorRT-LLM": Reserve(0.1, "rest", "free_gpu_memory_fraction, 0.9, nvidia.github.io/TensorRT-LLM, KvCacheConfig"),
 }

@@ -249,7 +249,7 @@ def plan(
     >>> asked = model("llama-3-8b"), chip("H100"), None, 4000, 1000
     >>> found = plan(*asked, Target(speed=100, users=64), ENGINES["vllm"], Deployment())
     >>> str(found.best.deployment), found.kept
-    ('tp=4', True)
+    ('tp=2 replicas=3', True)
     """
     check(c, chip, prompt, answer, types)
     plans, found = replicas(c, chip, prompt, answer, engine, types, ways), None

@@ -335,7 +335,8 @@ def _weights(layout: Layout, numbers, copies: tuple[str, ...]) -> tuple[Send, ..
     """Weights under fsdp, and under zero=3 those that are copied along other axes: gathered for each pass, gradients scattered; or, in
     a pipeline, both once a step, since frameworks keep weights and gradients whole over its microbatches.
 
-    Otherwise gradients are summed over the copies, at the end, or with zero=2 after every microbatch. Weights are sent in the
+    Otherwise gradients are summed over the copies, at the end, or with zero=2 after every microbatch; after pp of them where a device
+    has several stages, since it computes one for pp microbatches before it turns to the next. Weights are sent in the
     type that products read, and so are a microbatch's gradients; sums at a step's end in the type in which gradients are stored.
     """
     z, whole = layout.zero, (*copies[:-1], "fsdp", "dp")
@@ -350,7 +351,7 @@ def _weights(layout: Layout, numbers, copies: tuple[str, ...]) -> tuple[Send, ..
     return (
         *gathers,
         Send("AllReduce", copies, "gradients", sums, update=1 * (z == 0)),
-        Send("ReduceScatter", copies, "gradients", sums, 0, 1 * (z == 2), 1 * (z == 1)),
+        Send("ReduceScatter", copies, "gradients", sums, 0, (z == 2) / where(layout.v > 1, layout.pp, 1), 1 * (z == 1)),
         Send("AllGather", copies, "weights", size / layout.fsdp, update=1 * ((z == 1) | (z == 2))),
     )
 

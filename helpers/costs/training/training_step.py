@@ -348,10 +348,12 @@ def _device(c: Config, layout: Layout, listed: Operations, kept: list, stage: st
         tables, loss = where(alone, both, both if stage == "first" else 0.0), alone | (stage == "first")
     held = Held(dense + tables, experts)
     device = {"first": 0, "last": pp - 1}.get(stage, minimum(1, pp - 1))
+    # Of a device's v stages the one that is computed has whole gradients, until its microbatches are through.
+    whole = where((layout.zero == 2) & (layout.v > 1), held.share(layout, False) / layout.v, 0.0)
     under_way = in_flight(layout.schedule, pp, layout.microbatches, layout.v, device)
     return {
         "weights": sizes.weight * held.share(layout, layout.zero >= 3),
-        "gradients": sizes.gradient * held.share(layout, layout.zero >= 2),
+        "gradients": sizes.gradient * (held.share(layout, layout.zero >= 2) + whole),
         "optimizer": 0.0 if layout.offload == "optimizer" else sizes.state * held.share(layout, layout.zero >= 1),
         "activations": _of_stage(c, layers, kept, n, last) * under_way,
         "logits": where(loss, logit * listed.rows * c.V / layout.tp, 0.0),

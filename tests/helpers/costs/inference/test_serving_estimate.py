@@ -41,7 +41,7 @@ def floor(s: Server, p, tokens):
 def test_the_estimate_is_never_below_the_floor(name):
     """Of models, types, engines and numbers of chips by chance; all of them with FULL=1 and more draws."""
     draw, B = random.Random(name), np.array([1.0, 16.0, 256.0])
-    for _ in range(repeats(1, 200)):
+    for _ in range(repeats(3, 200)):
         c, tp = model(draw.choice(PRICED)), draw.choice((1, 2, 8, 16))
         at = Deployment(tp=tp, weights=draw.choice(("bf16", "fp8", "int8")), cache=draw.choice(("bf16", "int8")))
         s = Server(c, chip(name), at, ENGINES[draw.choice(list(ENGINES))])
@@ -130,6 +130,9 @@ def test_the_reserve_is_of_all_or_of_what_weights_leave():
         room = on.hbm_bytes - reserve - s.held
         assert s.reserve == pytest.approx(reserve) and s.most(4096) == pytest.approx(room / s.cache(4096))
         assert loaded(s, 1000, 4000, 1e6).batch == pytest.approx(room / s.cache(1000 + share * 4000))
+        # Its layers see 4,096 keys, and TensorRT-LLM keeps all.
+        windowed = replace(s, config=model("mistral-7b")).cache(3 * 4096)
+        assert windowed == pytest.approx((3 if share == 1 else 1) * kv_cache(model("mistral-7b"), 4096, 1, 1))
 
 
 def rounds(s: Server, prompt, answer, requests) -> float:

@@ -32,6 +32,9 @@ def test_zero_shares_what_it_says():
     fsdp = peak_memory(GPT, H100, Layout(fsdp=8), 8, 2048)
     assert whole.weights == 8 * fsdp.weights and fsdp.gathered > 0 == whole.gathered
     assert peak_memory(GPT, H100, Layout(dp=8, zero=3), 8, 2048) == fsdp  # under another name
+    pieces = Layout(dp=8, pp=4, v=4, microbatches=8)  # of the stage that is computed gradients are whole
+    whole, two = (peak_memory(GPT, H100, replace(pieces, zero=z), 64, 2048).gradients for z in (0, 2))
+    assert two == pytest.approx(whole / 8 + whole / 4)
 
 
 def test_block_inputs_are_all_that_is_kept():
@@ -44,12 +47,10 @@ def test_block_inputs_are_all_that_is_kept():
 def test_what_programs_keep_gathered_and_in_eight_bits():
     tokens = 4 * 2048
     tuned, usual = (peak_memory(GPT, H100, Layout(tp=8), 4, 2048, software).working for software in (TUNED, USUAL))
-    assert (
-        usual - tuned == 2 * tokens * GPT.D * 3 * 7 / 8
-    )  # all rows, where an eighth is counted: twice, and a gradient
-    wide, narrow = (
-        peak_memory(GPT, H100, Layout(policy="everything", products=t), 4, 2048).activations for t in ("bf16", "fp8")
-    )
+    # All rows, where an eighth is counted: twice, and a gradient.
+    assert usual - tuned == 2 * tokens * GPT.D * 3 * 7 / 8
+    both = (Layout(policy="everything", products=t) for t in ("bf16", "fp8"))
+    wide, narrow = (peak_memory(GPT, H100, layout, 4, 2048).activations for layout in both)
     # Both norms and what W_out reads lose a byte; attention keeps its output in two, and W_O reads one more.
     assert wide - narrow == tokens * GPT.L * (2 * GPT.D + GPT.F - GPT.D)
 

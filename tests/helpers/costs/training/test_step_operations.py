@@ -1,7 +1,5 @@
 """The list of a step's operations against the exact counts of chapter 3, which are derived without it."""
 
-from dataclasses import replace
-
 import pytest
 
 from helpers.costs.training.layout import Layout
@@ -103,7 +101,13 @@ def test_a_backward_pass_has_both_gradients():
         assert rows.flops == weights.flops == p.flops
 
 
+def test_gradients_are_scattered_when_a_stage_has_had_its_microbatches():
+    for v, runs in ((1, 8), (2, 2)):  # of 8 microbatches; in pieces a device computes each for pp = 4 of them in a row
+        listed = operations(model("llama-3-8b"), Layout(dp=2, pp=4, v=v, zero=2, microbatches=8), 16, T)
+        assert [8 * s.backward for s in listed.layers[0].sends if s.role == "gradients" and "dp" in s.axes][2] == runs
+
+
 def test_sequence_parallelism_shares_what_norms_read():
-    c = replace(model("llama-3-8b"))
+    c = model("llama-3-8b")
     cut, whole = (operations(c, Layout(tp=8, sequence_parallel=s), B, T).layers[0].streamed[0] for s in (True, False))
     assert whole - cut == pytest.approx(11 * B * T * c.D * 7 / 8)
