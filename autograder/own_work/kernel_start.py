@@ -34,7 +34,8 @@ def _begin() -> None:
             begins, above = maker.strip().partition("\n")[0], "Run > Run All Above Selected Cell"
             print(f"The cell that begins with `{begins}` makes {error.name}: run it first, or all above by {above}.")
 
-    get_ipython().set_custom_exc((NameError,), tell)
+    if shell := get_ipython():  # Python in a terminal of JupyterLab runs this file, too
+        shell.set_custom_exc((NameError,), tell)
 
 
 _begin()

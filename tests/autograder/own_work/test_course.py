@@ -136,6 +136,7 @@ def test_a_kernel_that_misses_a_name_says_which_cell_makes_it(tmp_path, monkeypa
     shell, notebook = InteractiveShell(), tmp_path / "a notebook ü.ipynb"
     cells = ["%matplotlib inline\nimport numpy as np, jax", "def f(", "f(x)  # reads it", "y = 2"]
     nbformat.write(nbformat.v4.new_notebook(cells=[*map(nbformat.v4.new_code_cell, cells)]), notebook)
+    exec(lab.KERNEL_START.read_text(encoding="utf-8"), {})  # as Python in a terminal does, where there is no such shell
     monkeypatch.setattr("IPython.get_ipython", lambda: shell)
     monkeypatch.setenv("JPY_SESSION_NAME", str(notebook))
     before = {*shell.user_ns}
