@@ -1,8 +1,9 @@
 """Which submissions are more alike than is usual for their exercises: `make alike ASSIGNMENT=ch02_sharding`, after grading.
 
-Answers are compared as parsed programs whose own names do not count. Short answers are alike by nature, so what counts of a pair is
-how few other pairs are as much alike in the same exercise, in bits, summed over exercises. That accuses nobody: who learned together,
-or from the same page, is alike as well.
+Answers are compared as parsed programs whose own names do not count, and what two have in common counts as it is rare: a text that
+half of a class has, such as the course's own answer, says little of two who have it. Short answers are alike by nature, so what counts
+of a pair is how few other pairs are as much alike in the same exercise, in bits, summed over exercises. That accuses nobody: who
+learned together, or from the same page, is alike as well.
 """
 
 import argparse
@@ -13,7 +14,7 @@ import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from itertools import combinations
+from itertools import combinations, combinations_with_replacement
 from pathlib import Path
 
 import nbformat
@@ -68,9 +69,9 @@ def _parts(node: ast.AST, own: dict[str, int]) -> Iterator[str]:
             yield from _parts(child, own)
 
 
-def alike(a: Counter, b: Counter) -> float:
-    """The share of two programs' triples that they have in common, from 0 to 1."""
-    return (a & b).total() / max(1, (a | b).total())
+def alike(a: Counter, b: Counter, rare: dict[tuple, float]) -> float:
+    """The share of two programs' triples that they have in common, each with the bits that say how rare it is in the class."""
+    return sum(n * rare[triple] for triple, n in (a & b).items()) / max(1, (a | b).total())
 
 
 def unusual(answers: dict[str, dict[str, str]]) -> list[Pair]:
@@ -81,11 +82,17 @@ def unusual(answers: dict[str, dict[str, str]]) -> list[Pair]:
     found: dict[tuple[str, str], Pair] = defaultdict(lambda: Pair(("", "")))
     for exercise, texts in answers.items():
         programs = {text: grams(text) for text in texts.values()}
-        shares = {(a, b): alike(programs[a], programs[b]) for a, b in combinations(sorted(programs), 2)}
+        having = Counter(triple for text in texts.values() for triple in programs[text])  # students
+        rare = {triple: math.log2(len(texts) / n) for triple, n in having.items()}
+        shares = {
+            (a, b): alike(programs[a], programs[b], rare) for a, b in combinations_with_replacement(sorted(programs), 2)
+        }
         own = {}
         for a, b in combinations(sorted(texts), 2):
             first, second = sorted((texts[a], texts[b]))
-            own[a, b] = 2.0 if first == second else shares[first, second]  # comments and names are the same as well
+            own[a, b] = shares[first, second] * (
+                1.25 if first == second else 1
+            )  # comments and names are the same as well
         counts, above, as_much = Counter(own.values()), 0, {}
         for share in sorted(counts, reverse=True):
             above += counts[share]

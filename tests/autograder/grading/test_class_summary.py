@@ -169,6 +169,17 @@ def test_independent_answers_list_nobody_and_a_copy_is_first(seed):
     assert {e for _, e in found[0].exercises[:3]} == {"1.2", "1.3", "1.4"}
 
 
+def test_a_copy_is_found_where_others_have_public_answers():
+    r = random.Random(0)
+    public = {f"1.{e}": [own_program(r) for _ in range(4)] for e in range(8)}
+    texts = {e: {f"s{i:02d}": r.choice(few) for i in range(30)} for e, few in public.items()}
+    assert likeness.listed(likeness.unusual(texts)) == []
+    for e in texts:
+        texts[e]["s07"] = own_program(r)
+        texts[e]["s21"] = texts[e]["s07"].replace("answer", "mine").replace("seconds", "t")
+    assert [p.students for p in likeness.listed(likeness.unusual(texts))] == [("s07", "s21")]
+
+
 def test_chance_is_that_of_drawn_surprises():
     """Against 20,000 sums of three exponential draws."""
     r, pair = random.Random(0), likeness.Pair(("a", "b"), 8.0, [(0.0, e) for e in "123"])
