@@ -1,6 +1,8 @@
 """A sample class, made, graded and shown, in a scratch copy: `python -m tools.demo [ch01_rooflines]`."""
 
 import argparse
+import os
+import secrets
 import shutil
 import sys
 import tempfile
@@ -98,6 +100,7 @@ def main(argv: list[str] | None = None) -> int:
     sys.stdout.reconfigure(errors="replace")  # names, on a terminal that is not UTF-8
     tree, began = Tree(), time.monotonic()
     shown = ROOT / "_build" / "demo"
+    os.environ["COURSE_SECRET"] = secrets.token_hex(32)  # the class is made up, and no reason to make you one
     try:
         if not tree.exercises:
             raise SourceError("There is no assignment in solutions/ to show.")

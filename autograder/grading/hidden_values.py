@@ -38,6 +38,8 @@ def secret() -> str:
                 f"Hidden values are drawn from a new secret in {path}: keep a copy, so that regrading draws the same."
             )
         kept = path.read_text(encoding="utf-8", errors="replace").strip()
+        if path.stat().st_mode & 0o077:  # as a copy by cp or by a web page has it
+            print(f"Others on this machine can read the secret of the course: type chmod 600 '{path}'.")
     except OSError as e:
         raise SourceError(f"The secret of the course cannot be kept in {path} ({e}): set COURSE_SECRET.") from None
     if not MADE.fullmatch(kept):

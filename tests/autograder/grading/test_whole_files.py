@@ -110,7 +110,10 @@ def test_the_secret_is_made_once_outside_of_the_course(secret_file, capsys):
     made = hidden_values.secret()
     assert made == secret_file.read_text() == hidden_values.secret() and len(made) == 64
     assert secret_file.stat().st_mode & 0o77 == 0 and os.listdir(secret_file.parent) == ["secret"]
-    assert made not in capsys.readouterr().out
+    assert "can read" not in (told := capsys.readouterr().out) and made not in told
+    for mode in (0o640, 0o604):
+        secret_file.chmod(mode)
+        assert hidden_values.secret() == made and "chmod 600" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("error", [OSError(28, "No space left on device"), KeyboardInterrupt()], ids=["full", "killed"])
