@@ -26,17 +26,6 @@ from tqdm import tqdm
 
 from autograder.engine.host import UNSAFE
 from autograder.engine.sandbox import available
-from autograder.grading.class_summary import (
-    Result,
-    absent,
-    by_exercise,
-    complaints,
-    number_of,
-    plain,
-    table,
-    titles,
-    wrapped,
-)
 from autograder.grading.feedback_pages import write_feedback
 from autograder.grading.hidden_values import secret
 from autograder.grading.jobs import pool
@@ -48,6 +37,7 @@ from autograder.making.in_process_grading import exercise_of
 
 from . import course
 from .grading import accepted, extensions, intake, records, which_notebook
+from .grading.class_summary import Result, absent, by_exercise, complaints, number_of, plain, table, titles, wrapped
 from .places import COURSE, FULL, NOTEBOOK, SourceError, is_full
 
 NAME = re.compile(r"[\w.@+-](?:[\w.@+ -]*[\w.@+-])?")
@@ -246,8 +236,8 @@ def _grade(
             for found in grading.run(run.jobs(bar)):
                 run.take(found)
                 bar.update()
+    run.changes.accepted = accepted.give(run)
     if not dry:
-        run.changes.accepted = accepted.give(run)
         export(what)
     found = results(run)
     show(found, run.changes)
@@ -327,9 +317,9 @@ def print_results(what: Class, found: list[Result], changes: Changes | None = No
     print(table(found))
     print()
     print(by_exercise(found, titles(nbformat.read(what.notebook("release"), as_version=4))))
-    for line in extensions.lines(extensions.until(what.root, what.topic), what.students):
+    for line in extensions.lines(extensions.until(what.root, what.topic), what.students, gone := missing(what)):
         print(f"\n{wrapped(line, 0)}")
-    if said := absent(missing(what)):
+    if said := absent(gone):
         print(f"\n{said}")
     if changes and (lines := changes.lines()):
         print("", *lines, sep="\n")

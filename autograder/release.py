@@ -145,12 +145,8 @@ def compile_quickly() -> None:
 
     Some values are rounded otherwise, for which there is `kept_values.settled`.
     """
-    flags = (
-        "--xla_llvm_disable_expensive_passes=true",
-        sandbox.ENVIRONMENT["XLA_FLAGS"],
-        os.environ.get("XLA_FLAGS", ""),
-    )
-    os.environ["XLA_FLAGS"] = " ".join(flags).strip()
+    flags = sandbox.ENVIRONMENT["XLA_FLAGS"], os.environ.get("XLA_FLAGS", "")
+    os.environ["XLA_FLAGS"] = " ".join(["--xla_llvm_disable_expensive_passes=true", *flags]).strip()
     jax_internals.share_context()
 
 

@@ -322,14 +322,9 @@ def told(e: BaseException) -> dict:
     from helpers.check.compare import OffLimits
 
     kinds = [k.__name__[:80] for k in type(e).__mro__][:12]
-    number, text = last_own_line(e)
-    at = {"number": number, "text": Bounded.cut(text, 200)}
-    return {
-        "kinds": kinds,
-        "text": Bounded.cut(_text(e), 4000),
-        "off_limits": isinstance(e, OffLimits),
-        "at": at,
-    }
+    number, line = last_own_line(e)
+    at, text = {"number": number, "text": Bounded.cut(line, 200)}, Bounded.cut(_text(e), 4000)
+    return {"kinds": kinds, "text": text, "off_limits": isinstance(e, OffLimits), "at": at}
 
 
 def last_own_line(e: BaseException) -> tuple[int, str]:

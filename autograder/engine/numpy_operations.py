@@ -230,13 +230,8 @@ def _dynamic_update_slice(op):
 
 def _dot(op):
     d, dtype = op.of["dot_dimension_numbers"], op.types[0][1]
-    batch, contract = (
-        (d.lhs_batching_dimensions, d.rhs_batching_dimensions),
-        (
-            d.lhs_contracting_dimensions,
-            d.rhs_contracting_dimensions,
-        ),
-    )
+    batch = d.lhs_batching_dimensions, d.rhs_batching_dimensions
+    contract = d.lhs_contracting_dimensions, d.rhs_contracting_dimensions
 
     def dot(a, b):
         kept = [[i for i in range(x.ndim) if i not in (*bs, *cs)] for x, bs, cs in zip((a, b), batch, contract)]

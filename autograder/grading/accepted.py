@@ -16,7 +16,7 @@ from autograder.places import NOTEBOOK, SourceError
 
 from . import own_tables
 from .class_summary import complaints, named, number_of, plain
-from .gradebook_writer import Grade
+from .gradebook_writer import Grade, Standing
 from .whole_files import replace
 
 NAME = "accepted.csv"
@@ -46,7 +46,7 @@ def give(run) -> list[str]:
 
     run  a grading whose verdicts are in the gradebook
     """
-    topic, note = run.what.topic, run.what.root / ".grading" / f"accepted-{run.what.topic}.json"
+    note = run.what.root / ".grading" / f"accepted-{run.what.topic}.json"
     rows, before = [*read(run.what.root)], json.loads(note.read_text(encoding="utf-8")) if note.is_file() else {}
     if not rows and not before:
         return []
@@ -67,16 +67,15 @@ def give(run) -> list[str]:
                 elif found:
                     given[student][cell] = points
                     if points != grade.manual or grade.waits:
-                        one = gradebook.find_grade(cell, NOTEBOOK, topic, student)
-                        one.manual_score, one.needs_manual_grade = points, False
+                        _write(run, gradebook, (student, cell), cells, points, False)
                         for row in found:
                             to[row].append(student)
                 elif was is not None:
-                    one = gradebook.find_grade(cell, NOTEBOOK, topic, student)
-                    one.manual_score, one.needs_manual_grade = None, in_words
+                    _write(run, gradebook, (student, cell), cells, None, in_words)
                     gone[number_of(exercise_of(cell))].append(student)
         gradebook.db.commit()
-    replace(note, json.dumps(given))
+    if not run.writer.dry:
+        replace(note, json.dumps(given))
     said = [
         f'accepted: {row.points:g} points in {row.exercise} for "{plain(row.told, 60)}" ({named(who)}).'
         for row, who in to.items()
@@ -88,3 +87,13 @@ def _found(rows: list[Accepted], cell: str, told: list[str], in_words: bool, gra
     """The rows that what was told is about: all items of a rubric, or the first, if a check gave less."""
     found = [r for r in rows if r.exercise == number_of(exercise_of(cell)) and any(r.told in line for line in told)]
     return found if in_words else [r for r in found[:1] if (grade.auto or 0.0) < min(r.points, grade.most)]
+
+
+def _write(run, gradebook, where: tuple[str, str], cells: dict[str, Grade], points: float | None, waits: bool) -> None:
+    student, cell = where
+    if run.writer.dry:
+        cells[cell].manual, cells[cell].waits = points, waits
+        run.writer.would[student] = Standing(cells, run.writer.penalties().get(student, 0.0))
+    else:
+        grade = gradebook.find_grade(cell, NOTEBOOK, run.what.topic, student)
+        grade.manual_score, grade.needs_manual_grade = points, waits

@@ -42,16 +42,20 @@ def _moment(text: str, where: str) -> datetime.datetime:
     return found.astimezone(datetime.UTC).replace(tzinfo=None) if found.tzinfo else found
 
 
-def lines(known: Until | None, handed_in: list[str]) -> list[str]:
-    """Who has until when, the latest last, and who of these is nowhere among those who handed in.
+def lines(known: Until | None, handed_in: list[str], absent: list[str]) -> list[str]:
+    """Who has until when, the latest last, and who of these has not handed in, or is in no class list: a slip, perhaps.
 
     >>> known = {"bob": datetime.datetime(2027, 3, 20, 23, 59, 59), "eve": datetime.datetime(2027, 3, 19, 12)}
-    >>> lines(known, ["bob"])
-    ['extensions: eve until 2027-03-19 12:00 UTC (has not handed in), bob until 2027-03-20 23:59 UTC.']
+    >>> lines(known, ["bob"], ["eve"]) == ["extensions: eve until 2027-03-19 12:00 UTC (has not handed in), "
+    ...                                    "bob until 2027-03-20 23:59 UTC."]
+    True
+    >>> lines({"eva": known["eve"]}, ["bob"], ["eve"])
+    ['extensions: eva until 2027-03-19 12:00 UTC (in no class list: is that the id?).']
     """
+    why = dict.fromkeys(handed_in, "") | dict.fromkeys(absent, " (has not handed in)")
+    latest = sorted((known or {}).items(), key=lambda pair: pair[1])
     said = [
-        f"{student} until {moment:%Y-%m-%d %H:%M} UTC"
-        + " (has not handed in)" * (student not in handed_in)
-        for student, moment in sorted((known or {}).items(), key=lambda pair: pair[1])
-    ]  # fmt: skip
+        f"{s} until {moment:%Y-%m-%d %H:%M} UTC{why.get(s, ' (in no class list: is that the id?)')}"
+        for s, moment in latest
+    ]
     return [f"extensions: {', '.join(said)}."] if said else []

@@ -23,7 +23,9 @@ def write(what, *rows: str) -> None:
 
 def test_whoever_was_told_so_has_the_points(graded):
     write(graded, "1.1,its inverse,1.5", "1.2,its inverse,3")
+    would = regrade(graded, dry=True)
     points, said = regrade(graded)
+    assert would == (points, said)
     assert points == POINTS | {"bob": POINTS["bob"] + 1.5}
     assert said[-1] == 'accepted: 1.5 points in 1.1 for "its inverse" (bob).'
     assert classes.exports(graded)["bob"][0] == POINTS["bob"] + 1.5
