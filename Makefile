@@ -37,100 +37,27 @@ ASSIGNMENT ?= ch01_rooflines
 # Containers run as root, which JupyterLab refuses unless told.
 ROOT_USER := $(if $(filter 0,$(shell id -u 2>/dev/null)),--allow-root)
 
-.PHONY: lab formgrader test test-all faults book pdf pictures exercise release collect grade alike demo check bench bench-grading bench-estimate bench-serving bench-collectives bench-layouts bench-attention bench-hardware sweep edition env
+.PHONY: lab book pdf check env
 
 # A name for `course`, which pip installs into $(VENV)/bin.
 lab: $(READY) $(ADDED)
 	@python -m autograder.own_work $(if $(PORT),--port=$(PORT) --ServerApp.port_retries=0)
 
-# JupyterLab with the Formgrader and all else of nbgrader's that learners do not see.
-formgrader: $(READY) $(ADDED)
-	python -m jupyterlab $(ROOT_USER) $(if $(PORT),--port=$(PORT) --ServerApp.port_retries=0)
-
-# TESTS="helpers tests/helpers" runs these only.
-test: $(READY) $(ADDED)
-	python -m pytest -n 2 --dist loadgroup $(TESTS)
-
-# AREAS="grading site" runs the long tests of these only, FULL=1 every case; BASE=main~3 says what the change is.
-test-all: $(READY) $(ADDED)
-	python -m tools.run_all_tests
-
-# FAULTS="contrast kill" plants those whose names have one of the words.
-faults: $(READY) $(ADDED)
-	python -m tools.planted_faults $(FAULTS)
-
-book: $(READY) $(ADDED) $(COURSE)
+book: $(READY) $(ADDED) $(if $(wildcard solutions/ch*.md),$(COURSE))
 	python -c 'from jupyter_book.cli.main import main; main()' build . -W -n --keep-going
 
 # What Chromium prints of the built pages; needs tests/browser/requirements.txt.
 pdf: book
 	python book/pdf.py
 
-# Each drawing as a file for slides, in _build/pictures; CHAPTER=ch04 for one chapter's.
-pictures: $(READY)
-	python -m tools.pictures
-
-# NEW=4.27 writes a skeleton behind the last exercise of chapter 4; TRY=4.27 judges that exercise alone and shows it.
-exercise: $(READY) $(ADDED)
-	@$(if $(NEW)$(TRY),true,echo "Name one: make exercise NEW=4.27 begins it, make exercise TRY=4.27 judges it." >&2; exit 1)
-	$(if $(NEW),@python -m tools.new_exercise "$$NEW")
-	$(if $(TRY),@python -m tools.try_exercise "$$TRY")
-
-release: $(READY)
-	python -m autograder.release
-
-# make collect FROM=submissions.zip ASSIGNMENT=ch01_rooflines, and CLASS=class.csv where there is a class list.
-collect: $(READY) $(ADDED)
-	python -m autograder.collect $(ASSIGNMENT) $(if $(FROM),--from "$$FROM") $(if $(CLASS),--class "$$CLASS")
-
-# DRY=1 only says what would change; AGAIN=4.30 judges this exercise anew for everybody who misses points in it.
-grade: $(READY) $(ADDED)
-	python -m autograder.grade $(ASSIGNMENT)$(if $(filter-out 0,$(DRY)), --dry)$(if $(AGAIN), --again $(AGAIN))
-
-# Submissions that are more alike than usual, after make grade.
-alike: $(READY)
-	@python -m autograder.likeness $(ASSIGNMENT)
-
-demo: $(READY)
-	python -m tools.demo
-
 check: $(READY)
 	python -m autograder.grade_own
 
-bench: $(READY)
-	python -m tools.bench_startup
-
-bench-grading: $(READY) $(ADDED)
-	python -m tools.bench_grading
-
-bench-estimate: $(READY)
-	python -m tools.bench_estimate
-
-bench-serving: $(READY)
-	python -m tools.bench_serving
-
-bench-collectives: $(READY)
-	python -m tools.bench_collectives
-
-bench-layouts: $(READY)
-	python -m tools.bench_layouts
-
-bench-hardware: $(READY)
-	python -m tools.bench_hardware
-
-sweep: $(READY)
-	python -m tools.sweep --every 12
-
-bench-attention: $(READY)
-	python -m tools.bench_attention
-
-# make edition INTO=../ours EDITION=edition.yml
-EDITION ?= edition.yml
-edition: $(READY)
-	python -m autograder.edition "$$EDITION" --into "$$INTO"
-
 env: $(READY) $(ADDED)
 	@echo "The course is installed. Now type: $(VENV)/bin/course"
+
+# An edition has no tools/, and its students' folder neither file: no target is there that cannot run.
+-include autograder/teaching.mk tools/course.mk
 
 # nbgrader's copies of the exercises: the site shows these where somebody has written into notebooks/, which is left alone.
 $(COURSE): $(READY) $(wildcard solutions/ch*.md autograder/making/*.py)

@@ -8,6 +8,7 @@ Made again into the same folder, an edition takes the course as it is now, and k
 
 import argparse
 import datetime
+import re
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,7 +21,7 @@ from helpers.check import progress
 
 from .places import SourceError, Tree, topic_of
 
-LINES = ("title", "author", "class", "term", "course_id")
+LINES = ("title", "author", "class", "term", "course_id", "repository")
 KEYS = (*LINES, "seed", "chapters", "keep", "leave-out", "points", "add", "dates", "solutions")
 SOLUTIONS = ("never", "after-due", "always")
 Dates = dict[str, tuple[datetime.date, datetime.date]]
@@ -32,6 +33,7 @@ class Edition:
 
     dates      topic -> (release, due)
     points     exercise -> points
+    repository  where students get it, for the buttons of pages and the first cell of notebooks; "" for the course's own
     more       topic -> source of own exercises
     solutions  when students get our answers
     """
@@ -41,6 +43,7 @@ class Edition:
     class_: str = ""
     term: str = ""
     course_id: str = "rooflines"
+    repository: str = ""
     seed: str = "0"
     chapters: tuple[str, ...] = ()
     left_out: tuple[str, ...] = ()
@@ -61,9 +64,10 @@ class Edition:
     def said(self) -> dict:
         """What was chosen, for the file that an edition keeps of it."""
         dates = {topic: {"release": first, "due": last} for topic, (first, last) in self.dates.items()}
-        return {"title": self.title, "author": self.author, "class": self.class_, "term": self.term, "course_id": self.course_id,
-                "seed": int(self.seed), "chapters": list(self.chapters), "leave-out": list(self.left_out), "points": self.points,
-                "added": sorted(self.more), "dates": dates, "solutions": self.solutions}  # fmt: skip
+        return {"title": self.title, "author": self.author, "class": self.class_, "term": self.term, "seed": int(self.seed),
+                "course_id": self.course_id, "repository": self.repository, "chapters": list(self.chapters),
+                "leave-out": list(self.left_out), "points": self.points, "added": sorted(self.more), "dates": dates,
+                "solutions": self.solutions}  # fmt: skip
 
 
 def read(text: str, tree: Tree, beside: Path = Path()) -> Edition:
@@ -71,6 +75,10 @@ def read(text: str, tree: Tree, beside: Path = Path()) -> Edition:
     said = _loaded(text)
     names = {key: _line(key, said[key]) for key in LINES if key in said}
     names["class_"] = names.pop("class", "")
+    if not re.fullmatch(r"(https://[\w.-]+/[\w.-]+/[\w.-]+)?", names.get("repository", "")):
+        raise SourceError(
+            f'"repository" is an address such as https://github.com/ada/cs448, not {names["repository"]!r}.'
+        )
     if not names.get("course_id", "a").replace("-", "").replace("_", "").isalnum():
         raise SourceError(f'"course_id" has letters, digits, - and _, not {names["course_id"]!r}.')
     seed = said.get("seed", 0)
@@ -242,7 +250,7 @@ def main(argv: list[str] | None = None) -> int:
         if due < datetime.date.today():
             print(f"Mind the year: {topic_of(topic)} was due on {due}, which is past.")
     if aside:
-        print(f"You had changed these by hand; yours lie in {options.into}/{edition_tree.ASIDE}: {', '.join(aside)}.")
+        print(f"You had changed these by hand; yours lie in {edition_tree.ASIDE} there: {', '.join(aside)}.")
     print(f"The edition lies in {options.into}: go there and type make release, then .venv/bin/course or make book.")
     print(f"To hand out: {edition_tree.students_of(options.into)}.")
     return 0

@@ -52,8 +52,18 @@ class Clone:
     def __init__(self, folder: Path, tools: Path, uv: bool):
         self.folder, self.notes = folder, tools / "notes"
         folder.mkdir(parents=True)
-        for name in ("Makefile", "requirements.txt", "pyproject.toml", "README.md"):
+        for name in (
+            "Makefile",
+            "autograder/teaching.mk",
+            "tools/course.mk",
+            "requirements.txt",
+            "pyproject.toml",
+            "README.md",
+        ):
+            (folder / name).parent.mkdir(exist_ok=True)
             shutil.copy(ROOT / name, folder / name)
+        (folder / "solutions").mkdir()
+        (folder / "solutions/ch01_rooflines.md").touch()
         (tools / "bin").mkdir(parents=True)
         for program in ("python3", "uv")[: 1 + uv]:
             (tools / "bin" / program).write_text(STUB)

@@ -33,7 +33,7 @@ OF_A_CLASS = {
 LIST = ".edition-files.json"
 """What an edition wrote, file -> digest: made again, it replaces these and leaves all others alone."""
 ASIDE = "edition-before"
-NOT_FOR_STUDENTS = ("__pycache__", "_build", "won.yaml", "edition.yml.example", MARK)
+NOT_FOR_STUDENTS = ("__pycache__", "_build", "won.yaml", "edition.yml.example", "teaching.mk", MARK)
 """In _build lie values of checks, beside the checks that they are of."""
 GONE = "not_in_this_edition"
 RELEASE = """\
@@ -80,8 +80,8 @@ def make(edition, into: Path, root: Path = ROOT) -> list[str]:
         edition_extras.judged(edition.more, Tree(made))
         handed = Path(folder).resolve() / "students"
         hand_out(made, handed, closed)
-        lay(handed, students_of(into))
-        return lay(made, into)
+        named = [f"{students_of(into).name}/{name}" for name in lay(handed, students_of(into))]
+        return lay(made, into) + named
 
 
 def _same_course(edition, into: Path) -> None:
@@ -261,6 +261,8 @@ def _name(edition, made: Path, first: str) -> None:
     of = " · ".join(filter(None, (edition.class_, edition.term)))
     _replace(made / "_config.yml", r"^title: .*$", f"title: {title}")
     _replace(made / "_config.yml", r"^author: .*$", f"author: {json.dumps(edition.author, ensure_ascii=False)}")
+    if edition.repository:
+        _replace(made / "_config.yml", r"(?<=^repository: \{url: )[^,}]*", edition.repository)
     _replace(made / ".devcontainer/devcontainer.json", r'"name": .*,$', f'"name": {title},')
     _replace(made / "book/intro.md", r"^# .*$", f"# {escaped(edition.title)}" + (f"\n\n{escaped(of)}" if of else ""))
     _replace(made / "Makefile", r"^ASSIGNMENT \?= .*$", f"ASSIGNMENT ?= {first}")
@@ -278,8 +280,7 @@ def _name(edition, made: Path, first: str) -> None:
     (made / "README.md").write_text(
         f"# {escaped(edition.title)}\n\n{escaped(of)}\n\nAn edition of Rooflines to Racks for whoever teaches it, made by "
         f"`python -m autograder.edition`, without the course's tests. {MARK} says what was chosen.\nIt holds answers and hidden "
-        "tests: students get the folder beside it, whose name ends in `-students`.\nBefore you publish that, let `repository` in "
-        "`_config.yml` name the place where it will be:\nthe site's buttons and each notebook's first cell look there.\n",
+        "tests: students get the folder beside it, whose name ends in `-students`.\n",
         encoding="utf-8",
     )  # fmt: skip
 

@@ -34,7 +34,10 @@ def test_every_week_all_cases_are_taken():
 
 @pytest.mark.parametrize("name", WORKFLOWS)
 def test_what_is_run_exists(name):
-    targets = set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.M))
+    rules = [
+        (ROOT / part).read_text(encoding="utf-8") for part in ("Makefile", "autograder/teaching.mk", "tools/course.mk")
+    ]
+    targets = set(re.findall(r"^([\w-]+):", "\n".join(rules), re.M))
     for run in (step["run"] for step in steps(read(name)) if "run" in step):
         assert set(re.findall(r"\bmake ([\w-]+)", run)) <= targets, run
         for path in re.findall(r"[\w./-]+\.py\b|(?<!\S)\.ci/\w+", run):

@@ -135,6 +135,7 @@ def test_needs_are_those_of_the_data_line():
     ('points: {"1.1": 0}', "gives exercises their points"),
     ('points: {"1.9": 1}', "no exercise of this edition"),
     ("course_id: a b", "letters, digits"),
+    ("repository: ada/cs448", "is an address such as https://github.com/ada/cs448"),
     ("add: nowhere", "no folder"),
     ("add: [x]", '"add" is one line'),
     ("dates: {ch09: {}}", 'chapter "ch09"'),

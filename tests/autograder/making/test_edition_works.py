@@ -32,6 +32,7 @@ title: "\\"Racks\\" & Roofs_1"
 class: CS 448
 term: spring 2030
 course_id: cs448
+repository: https://example.org/ada/cs448
 seed: 7
 chapters: [2, 1, 3]
 leave-out: [%s]
@@ -96,7 +97,10 @@ def test_it_is_what_was_wished(own):
         assert "(ex-2-26)=" not in page.read_text(encoding="utf-8") or page.stem == edition_tree.GONE
     toc = yaml.safe_load((own / "_toc.yml").read_text(encoding="utf-8"))
     assert [entry["file"] for entry in toc["parts"][0]["chapters"]] == [f"book/{t}" for t in ORDER]
+    assert "git+https://example.org/ada/cs448@" in made and "rooflines-to-racks/rooflines-to-racks" not in made
     start = (own / "notebooks/README.md").read_text(encoding="utf-8")
+    assert "what one chip waits for, what sharded products send and how much a model computes" in start
+    assert "how many chips" not in start and "how fast chips" not in start  # chapters 4 and 5
     assert re.findall(r"^\| (\d) · ", start, re.M) == ["2", "1", "3"]
     assert 'course_id = "cs448"' in (own / "autograder/nbgrader_config.py").read_text(encoding="utf-8")
 
@@ -126,6 +130,15 @@ def test_students_get_nothing_that_answers_can_be_read_from(own):
         assert ("check.solution(" in text) == promised and ("`course check`" in text) == promised
     said = run(students, "from helpers import check; check.solution('1.2'); check.solution('2.1')").splitlines()
     assert said[0] == "This copy of the course carries no solutions." and "opens after a pass" in said[1]
+
+
+def test_what_make_names_is_there(own):
+    for folder, teaches in ((own, True), (edition_tree.students_of(own), False)):
+        parts = [folder / name for name in ("Makefile", "autograder/teaching.mk", "tools/course.mk")]
+        assert [p.is_file() for p in parts] == [True, teaches, False]
+        rules = "".join(p.read_text(encoding="utf-8") for p in parts if p.is_file())
+        modules = [m.replace(".", "/") for m in re.findall(r"python -m ((?:autograder|tools|tests)[.\w]*)", rules)]
+        assert modules and all((folder / f"{m}.py").is_file() or (folder / m).is_dir() for m in modules)
 
 
 def test_made_again_it_keeps_the_class(own, tmp_path):
