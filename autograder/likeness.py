@@ -165,12 +165,8 @@ def main(argv: list[str] | None = None) -> int:
         said = ", ".join(exercise for bits, exercise in pair.exercises[:8] if bits)
         print(wrapped(f"{number}. {names}: {pair.bits:.0f} bits, most in {said}.", 0))
     if found:
-        print(
-            wrapped(
-                f"Both texts of each pair, side by side: autograder/{FOLDER}/{what.topic}. Who learned together is alike as well.",
-                0,
-            )
-        )
+        where = f"autograder/{FOLDER}/{what.topic}"
+        print(wrapped(f"Both texts of each pair, side by side: {where}. Who learned together is alike as well.", 0))
     else:
         print("No two submissions are more alike than is usual in this class.")
     return 0

@@ -35,6 +35,31 @@ PATHS = {
 """Sections to read and exercises to do, in order; the last two are an evening each, behind the 45 minutes."""
 
 
+ESSENCE = {
+    "sec-bounds": "what one chip waits for",
+    "sec-four-cases": "what sharded products send",
+    "sec-six-nd": "how much a model computes",
+}
+EVENINGS = {
+    "training": ("sec-dp", "how many chips train a model"),
+    "inference": ("sec-step-time", "how fast chips serve a model"),
+}
+"""What a path tells, where the section that tells it is there: an edition may have left it out."""
+
+
+def essence() -> str:
+    """What the 45 minutes are about."""
+    *first, last = [about for label, about in ESSENCE.items() if label in sections()] or ["what stands in its chapters"]
+    return f"{', '.join(first)} and {last}" if first else last
+
+
+def evenings() -> str:
+    """The evenings behind the 45 minutes, each with its path, as Markdown."""
+    there = [(name, about) for name, (label, about) in EVENINGS.items() if label in sections()]
+    begun = zip(("**An evening** more", "Or as the evening"), there, strict=False)
+    return "\n\n".join(f"{begin}: {about} ({spent(length(name))}).\n\n{path(name)}" for begin, (name, about) in begun)
+
+
 def spent(minutes: float) -> str:
     """A time as a person would give it.
 
