@@ -75,7 +75,7 @@ def read(text: str, tree: Tree, beside: Path = Path()) -> Edition:
     said = _loaded(text)
     names = {key: _line(key, said[key]) for key in LINES if key in said}
     names["class_"] = names.pop("class", "")
-    if not re.fullmatch(r"(https://[\w.-]+/[\w.-]+/[\w.-]+)?", names.get("repository", "")):
+    if not re.fullmatch(r"(https://git(hub|lab)\.com/[\w.-]+/[\w.-]+)?", names.get("repository", "")):
         raise SourceError(
             f'"repository" is an address such as https://github.com/ada/cs448, not {names["repository"]!r}.'
         )

@@ -32,7 +32,7 @@ title: "\\"Racks\\" & Roofs_1"
 class: CS 448
 term: spring 2030
 course_id: cs448
-repository: https://example.org/ada/cs448
+repository: https://github.com/ada/cs448
 seed: 7
 chapters: [2, 1, 3]
 leave-out: [%s]
@@ -97,7 +97,7 @@ def test_it_is_what_was_wished(own):
         assert "(ex-2-26)=" not in page.read_text(encoding="utf-8") or page.stem == edition_tree.GONE
     toc = yaml.safe_load((own / "_toc.yml").read_text(encoding="utf-8"))
     assert [entry["file"] for entry in toc["parts"][0]["chapters"]] == [f"book/{t}" for t in ORDER]
-    assert "git+https://example.org/ada/cs448@" in made and "rooflines-to-racks/rooflines-to-racks" not in made
+    assert "git+https://github.com/ada/cs448@" in made and "rooflines-to-racks/rooflines-to-racks" not in made
     start = (own / "notebooks/README.md").read_text(encoding="utf-8")
     assert "what one chip waits for, what sharded products send and how much a model computes" in start
     assert "how many chips" not in start and "how fast chips" not in start  # chapters 4 and 5
