@@ -224,23 +224,21 @@ def missing(edition: Edition, tree: Tree) -> dict[str, list[str]]:
     return found
 
 
-def _folder(said: str) -> Path | None:
-    """None for an empty word, which is what `make edition` hands on without INTO."""
-    return Path(said).expanduser() if said.strip() else None
-
-
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m autograder.edition", description=__doc__.split("\n")[0])
     parser.add_argument("edition", type=Path, help="a file such as autograder/edition.yml.example")
-    parser.add_argument("--into", type=_folder, required=True, help="a new folder, or that of an edition to make again")
+    parser.add_argument(
+        "--into", type=str.strip, required=True, help="a new folder, or that of an edition to make again"
+    )
     options = parser.parse_args(argv)
     try:
-        if not options.into:
+        if not options.into:  # what `make edition` hands on without INTO
             raise SourceError("Say where the edition is to lie: --into ../ours, or make edition INTO=../ours.")
+        into = Path(options.into).expanduser()
         if not options.edition.is_file():
             raise SourceError(f"There is no file {options.edition}: copy autograder/edition.yml.example.")
         wanted = read(options.edition.read_text(encoding="utf-8"), Tree(), options.edition.parent)
-        aside = edition_tree.make(wanted, options.into)
+        aside = edition_tree.make(wanted, into)
     except SourceError as error:
         print(error, file=sys.stderr)
         return 1
@@ -251,8 +249,8 @@ def main(argv: list[str] | None = None) -> int:
             print(f"Mind the year: {topic_of(topic)} was due on {due}, which is past.")
     if aside:
         print(f"You had changed these by hand; yours lie in {edition_tree.ASIDE} there: {', '.join(aside)}.")
-    print(f"The edition lies in {options.into}: go there and type make release, then .venv/bin/course or make book.")
-    print(f"To hand out: {edition_tree.students_of(options.into)}.")
+    print(f"The edition lies in {into}: go there and type make release, then .venv/bin/course or make book.")
+    print(f"To hand out: {edition_tree.students_of(into)}.")
     return 0
 
 

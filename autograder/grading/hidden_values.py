@@ -34,9 +34,7 @@ def secret() -> str:
         if not os.path.lexists(path):
             path.parent.mkdir(parents=True, exist_ok=True)
             make_once(path, secrets.token_hex(32))
-            print(
-                f"Hidden values are drawn from a new secret in {path}: keep a copy, so that regrading draws the same."
-            )
+            print(f"Hidden values are drawn from a new secret in {path}: keep a copy, so regrading draws the same.")
         kept = path.read_text(encoding="utf-8", errors="replace").strip()
         if path.stat().st_mode & 0o077:  # as a copy by cp or by a web page has it
             print(f"Others on this machine can read the secret of the course: type chmod 600 '{path}'.")
