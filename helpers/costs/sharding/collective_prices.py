@@ -212,7 +212,7 @@ class Table(Rates):
         """The rates of a chip; `hop` in place of the chip's own.
 
         >>> f"{PUBLISHED.on(chip('H100')).link:.3g} {IN_STEP.on(chip('H100')).link:.3g} {IN_ENGINE.on(chip('H100')).link:.3g}"
-        '4.5e+11 3.02e+11 2.42e+11'
+        '4.5e+11 3e+11 2.42e+11'
         """
         link, network = chip.link_bandwidth * self.link, chip.dcn_bandwidth * self.network
         own = chip.hop if hop is None else hop
@@ -237,11 +237,11 @@ PUBLISHED = Table(
 CARD = 0.874  # share of a network card that large arrays reach: `tools.bench_collectives --fit`, book/data/collectives.json
 IN_STEP = Table(
     source="python -m tools.bench_estimate --fit: training steps of book/data/published.json",
-    date="2026-11-30",
-    link=0.672,  # of NVLink and ICI
+    date="2026-12-01",
+    link=0.666,  # of NVLink and ICI
     network=CARD,
-    hop=7.57e-6,  # seconds: each member of a ring waits for a kernel of its neighbour's
-    network_hop=7.57e-6,
+    hop=7.58e-6,  # seconds: each member of a ring waits for a kernel of its neighbour's
+    network_hop=7.58e-6,
     algorithm=flat_ring,  # NCCL's choice for the arrays of megabytes that a step sends
 )
 IN_STEP_TENSOR = replace(IN_STEP, most_hops=4)  # neighbours: trees and switches take no hop for each
@@ -356,7 +356,7 @@ def collective_seconds(kind: str, V, group: Group, rates: Rates, copies=1.0, rea
 
     >>> h100 = chip("H100")
     >>> [f"{1e6 * collective_seconds('AllReduce', 2**26, adjacent(h100, 8), t.on(h100)):.0f} us" for t in (PUBLISHED, IN_STEP, IN_ENGINE)]
-    ['261 us', '494 us', '498 us']
+    ['261 us', '498 us', '498 us']
     """
     if plain(group.n) and group.n == 1:
         return 0.0 * V

@@ -71,21 +71,21 @@ class Constants:
     experts    seconds in which a host launches all of a layer with eight experts on a device, forward and backward, in bf16
     """
 
-    ampere: float = 0.737
-    hopper: float = 0.66
+    ampere: float = 0.738
+    hopper: float = 0.65
     blackwell: float = 0.55
     v5: float = 0.84
     v6: float = 0.648
-    eight: float = 0.75
+    eight: float = 0.752
     attention: float = 0.617
-    half: float = 1160
-    memory: float = 0.629
+    half: float = 1180
+    memory: float = 0.632
     latency: float = IN_STEP.hop
     link: float = IN_STEP.link
-    tensor: float = 0.724
-    data: float = 0.174
+    tensor: float = 0.743
+    data: float = 0.176
     usual: float = 1.13
-    experts: float = 0.00778
+    experts: float = 0.00773
 
     def share(self, chip: Chip) -> float:
         """Share of peak of a large product; of a chip without measured steps that of its lender."""
