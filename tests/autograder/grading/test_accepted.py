@@ -6,7 +6,6 @@ from autograder.grading import accepted
 from autograder.grading.class_summary import number_of
 from autograder.grading.gradebook_writer import Writer
 from autograder.making.in_process_grading import exercise_of
-from autograder.places import SourceError
 from tests.autograder import classes
 from tests.autograder.classes import TOPIC
 from tests.autograder.grading.test_regrades import regrade
@@ -68,12 +67,3 @@ def test_an_item_of_a_rubric_is_priced_for_all_whose_comment_names_it(graded):
 
 def grades(what, student: str) -> dict:
     return Writer(what.root, TOPIC, what.config()).grades()[student]
-
-
-@pytest.mark.parametrize(
-    "row, says", [("1.1,,2", "line 2, has no words"), ("1.1,its inverse,nan", 'line 2, has "nan" where points belong')]
-)
-def test_a_row_that_says_nothing_is_refused(graded, row, says):
-    write(graded, row)
-    with pytest.raises(SourceError, match=says):
-        regrade(graded)

@@ -13,7 +13,7 @@ import pytest
 from autograder import course, grade
 from autograder.engine.bundle import bundle
 from autograder.engine.importable_helpers import HELPERS, modules
-from autograder.grading import deciding_code, extensions, hidden_values, one_submission, records
+from autograder.grading import accepted, deciding_code, extensions, hidden_values, one_submission, records
 from autograder.making import in_process_grading
 from autograder.places import ROOT, SourceError, Tree
 from tests.autograder import classes
@@ -261,13 +261,15 @@ def test_an_extension_counts_is_named_and_goes(graded, capsys):
     assert classes.penalties(graded) == {"ada": 2, "bob": 2, "eve": 0}
 
 
-@pytest.mark.parametrize("text, says", [
-    ("who,until\n", "has no column student: its first line is student,assignment,until"),
-    (f"student,assignment,until\nbob,{TOPIC},soon\n", 'line 2, has "soon" where a day such as 2027-03-20'),
-    ("student;assignment;until\n\nZoë;ch99;2030-02-02\n", 'line 3, names "ch99", which is no released assignment'),
+@pytest.mark.parametrize(("name", "text", "says"), [
+    (extensions.NAME, "who,until\n", "has no column student: its first line is student,assignment,until"),
+    (extensions.NAME, f"student,assignment,until\nbob,{TOPIC},soon\n", 'line 2, has "soon" where a day such as 2027-03-20'),
+    (extensions.NAME, "student;assignment;until\n\nZoë;ch99;2030-02-02\n", 'line 3, names "ch99", which is no released'),
+    (accepted.NAME, "exercise,told,points\n1.1,,2\n", "line 2, has no words"),
+    (accepted.NAME, "exercise,told,points\n1.1,its inverse,nan\n", 'line 2, has "nan" where points belong'),
 ])  # fmt: skip
-def test_a_file_that_cannot_be_read_stops_the_grading(graded, text, says):
+def test_a_file_that_cannot_be_read_stops_the_grading(graded, name, text, says):
     """Also one that Excel saved in another encoding, with another separator."""
-    (graded.root / extensions.NAME).write_text(text, encoding="cp1252")
+    (graded.root / name).write_text(text, encoding="cp1252")
     with pytest.raises(SourceError, match=says):
         regrade(graded)
