@@ -2,7 +2,6 @@
 which is run, is the one for large arguments, which is counted, and its complaints.
 """
 
-import json
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -21,6 +20,7 @@ from helpers.trace.jaxpr.collectives import DeviceProgram, device_program as of_
 from helpers.trace.jaxpr.equation_costs import LONG, short
 from helpers.trace.jaxpr.walk import walk
 from helpers.trace.stablehlo.collectives import Held, axis_sizes, device_program, permutes_before_products
+from helpers.trace.stablehlo.plain_data import said_by, told_again, waits  # noqa: F401  (the engine reads programs by these)
 
 from .compare import OffLimits, closed
 from .raised import Unclear, by_answer, called, sentence, text, undone, unjudged, unnamed
@@ -185,9 +185,8 @@ def unlike(large: Reading, small: Reading, shrinks: Shrinking, held: bool) -> st
     held   compare all arrays that they make as well
     """
     if small.sent.doubts:
-        return (
-            f"what is sent must not depend on the sizes: for small blocks it cannot be counted. {small.sent.doubts[0]}"
-        )
+        doubt = small.sent.doubts[0]
+        return f"what is sent must not depend on the sizes: for small blocks it cannot be counted. {doubt}"
     kinds = [trace.merged(r.sent).kinds for r in (large, small)]
     if kinds[0] != kinds[1]:
         a, b = (str(k) if k else "nothing" for k in kinds)
@@ -269,30 +268,3 @@ def own(how):
 def said(how) -> str:
     """How an array is cut, as one writes it."""
     return str(how).replace("PartitionSpec", "P")
-
-
-# From the process that reads a graded program to the one that checks it, as plain data.
-
-
-def said_by(module, devices: int, axes: dict[str, int]) -> dict:
-    """What an opened module sends, holds and makes on a mesh of these axes."""
-    told = device_program(Held(module, devices), axes)
-    plain = {
-        "sent": list(told.sent),
-        "doubts": told.sent.doubts,
-        "feeds": told.sent.feeds,
-        "made": json.dumps(told.made),
-    }
-    return vars(told) | plain
-
-
-def told_again(data: dict, sizes: dict[str, int]) -> DeviceProgram:
-    """What `said_by` was told, on a mesh of these sizes."""
-    made = [(tuple(shape), dtype) for shape, dtype in json.loads(data["made"])]
-    sent = trace.Sent(data["sent"], sizes, data["doubts"], data["feeds"])
-    return DeviceProgram(sent, data["far"], made, data["largest"], data["flops"])
-
-
-def waits(module, devices: int) -> list[int]:
-    """For each product of an opened module, how many permutes in sequence it waits for."""
-    return permutes_before_products(Held(module, devices))
