@@ -148,9 +148,8 @@ def _same_entries(got, expected, rtol, floor):
     elif len(got) != len(expected):
         return f"{len(expected)} values are asked for, these are {len(got)}"
     noise = 0.0 if isinstance(expected, Mapping) else ROUNDING * _largest(expected)
-    differ = (
-        (k, None if _is_rounding(got[k], expected[k], noise) else same(got[k], expected[k], rtol, floor)) for k in keys
-    )
+    pairs = ((k, got[k], expected[k]) for k in keys)
+    differ = ((k, None if _is_rounding(g, e, noise) else same(g, e, rtol, floor)) for k, g, e in pairs)
     return next((place_of(k, expected) + difference for k, difference in differ if difference), None)
 
 
@@ -182,9 +181,8 @@ def _same_number(got, expected, rtol, floor):
     except (TypeError, ValueError):
         return _asked(expected, got)
     if g.shape != e.shape:
-        return f"the shape is {g.shape if g.size else 'empty'}, which is not what was asked for".replace(
-            "()", "that of a single number"
-        )
+        shape = "empty" if not g.size else g.shape or "that of a single number"
+        return f"the shape is {shape}, which is not what was asked for"
     scale = np.maximum(np.abs(e), 1e-12 if e.ndim == 0 else np.abs(e[np.isfinite(e)]).max(initial=0) * floor + 1e-12)
     with np.errstate(all="ignore"):
         close = (g == e) | (np.abs(g - e) <= rtol * scale) & np.isfinite(g) & np.isfinite(e)
@@ -193,9 +191,7 @@ def _same_number(got, expected, rtol, floor):
     if e.ndim == 0:
         if rtol < 1e-4 and np.abs(g - e) < 1e-4 * np.abs(e):
             return "that is right to four digits only: is some of it in float32, or rounded?"
-        return (
-            "that is not it: too large" if g > e else "that is not it: too small" if g < e else "that is not a number"
-        )
+        return "that is not it: too large" if g > e else "that is not it: too small" if g < e else "that is no number"
     return f"{int((~close).sum())} of {e.size} numbers are off, the first at index {tuple(int(i) for i in np.argwhere(~close)[0])}"
 
 

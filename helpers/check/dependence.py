@@ -2,21 +2,140 @@
 be are asked for other arguments. What is said is so of these numbers, and holds none of them.
 """
 
+import numbers
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import product
+from functools import partial
+from itertools import permutations, product
 
 import numpy as np
 
 from helpers.costs.sharding.sharded_array import Sharding
 
+from . import compare
+from .raised import brief
+
+FEW = 3  # cases, before what holds in all of them says something
 LISTED = 4  # places that are named one by one
 NEARLY = 0.1  # of the largest number: what is off by less comes of another function or of fewer bits, hardly of another place
 LINEAR = 1e-3  # up to here a part of its size is rounding
 PARTS = 24  # of an argument that are looked at, the whole and devices first: 2 s of a processor in all, and the same for everybody
 PATIENCE = 10  # seconds of this thread, for slower programs: those that devices take and wait are not among them
+
+
+@dataclass(frozen=True)
+class Case:
+    """What an answer was asked, what it gave, and what is right; `right` once the two were compared."""
+
+    args: Mapping[str, object]
+    got: object
+    expected: object
+    right: bool = False
+
+
+LISTS = {
+    "{} in reverse order": lambda x: x[::-1], "the first of {} alone": lambda x: x[:1], "the last of {} alone": lambda x: x[-1:],
+    "the first two of {} alone": lambda x: x[:2], "{} without the first": lambda x: x[1:], "{} without the last": lambda x: x[:-1],
+}  # fmt: skip
+NUMBERS = {"{} + 1": lambda x: x + 1, "{} - 1": lambda x: x - 1}
+ARRAYS = {"{} transposed": np.transpose, "the sign of {} turned": np.negative, "zeros in place of {}": np.zeros_like}
+"""What an argument may have been taken for."""
+
+
+def as_if(cases: Sequence[Case], alike: Callable, ours: Callable, least: int = FEW) -> str | None:
+    """Other arguments for which all that came would be right: one in another's place, one more, a part, another order.
+
+    alike  whether what came is what `ours` gives for other arguments
+    least  wrong cases in which it has to be
+    """
+    asked = [opened_args(case.args) for case in cases]
+    loops = [name for name, x in asked[0].items() if not isinstance(x, float)]  # over numbers and lists
+    known = {name: [size_of(args.get(name)) for args in asked] for name in loops}
+    unlike = lambda name, x: None not in known[name] and not min(known[name]) <= size_of(x) <= max(known[name])  # noqa: E731
+    until, wrong_first = time.thread_time() + PATIENCE / 3, sorted(cases, key=lambda case: case.right)
+    for text, change in _changes(asked):
+        matches = 0
+        for case in wrong_first:
+            if time.thread_time() > until:
+                return None
+            try:
+                changed = change(opened_args(compare.copied(dict(case.args))))
+                if any(name in known and unlike(name, x) for name, x in changed.items()):
+                    continue  # a loop may take long, or have no end
+                inside = lambda value, changed=changed: {k: changed.get(k, x) for k, x in value.items()}  # noqa: E731
+                expected = brief(ours)(
+                    **{k: changed[k] if k in changed else inside(value) for k, value in case.args.items()}
+                )
+                if not alike(case.got, expected):
+                    break
+                matches += not case.right
+            except Exception:  # these need not go together
+                continue
+        else:
+            if matches >= least and 2 * matches >= sum(not case.right for case in cases):
+                return f"it is what is right with {text}"
+    return None
+
+
+def _changes(cases: Sequence[dict]) -> Iterator[tuple[str, Callable]]:
+    """What arguments may have been taken for: in words, and as a function of them."""
+    form = lambda x: is_number(x) or getattr(x, "shape", None) or isinstance(x, str | tuple | list) and type(x)  # noqa: E731
+    for name, other in permutations([name for name, value in cases[0].items() if form(value)], 2):
+        if all(form(args.get(name)) == form(args.get(other)) for args in cases):
+            yield f"{other} in place of {name}", lambda args, name=name, other=other: args | {name: args[other]}
+            whole = any(isinstance(args[name], int) or isinstance(args[other], int) for args in cases)
+            both = lambda args, name=name, other=other: args | {name: args[other], other: args[name]}  # noqa: E731
+            yield from [] if whole or name > other else [(f"{name} and {other} exchanged", both)]
+    for name, value in cases[0].items():
+        if isinstance(value, bool):
+            yield f"the opposite of {name}", lambda args, name=name: args | {name: not args[name]}
+        for text, way in _ways(value).items():
+            yield text.format(name), lambda args, name=name, way=way: args | {name: way(args[name])}
+            if isinstance(value, tuple | list):
+                every = lambda args, name=name, way=way: args | {name: type(args[name])(map(way, args[name]))}  # noqa: E731
+                yield text.format(f"each entry of {name}"), every
+
+
+def _ways(value) -> dict[str, Callable]:
+    """What a value like this may have been taken for."""
+    if not getattr(value, "shape", ()):
+        return NUMBERS if is_number(value) else LISTS if isinstance(value, str | tuple | list) else {}
+    ways = dict(ARRAYS)
+    for j, size in enumerate(value.shape):
+        ways[f"{{}} in reverse order along dimension {j}"] = partial(np.flip, axis=j)
+        ways[f"{{}} one place on along dimension {j}"] = partial(np.roll, shift=1, axis=j)
+        for n in (n for n in range(2, size // 2 + 1) if size % n == 0):
+            order = np.arange(size).reshape(n, -1).T.ravel()
+            dealt = f"{{}} in another order along dimension {j}, as if {n} blocks were dealt in turn"
+            ways[dealt] = partial(np.take, indices=order, axis=j)
+    return ways
+
+
+def is_number(x) -> bool:
+    """Whether something is a number that a float holds."""
+    return isinstance(x, numbers.Real | np.number) and not isinstance(x, bool) and abs(x) < 1e300
+
+
+def opened_args(args: Mapping) -> dict:
+    """Arguments, and in place of a dict of plain numbers and texts what it holds: a model's D is an argument like others.
+
+    >>> opened_args({"t": 4, "model": {"D": 64, "F": 96}, "names": ["a"]})
+    {'t': 4, 'D': 64, 'F': 96, 'names': ['a']}
+    """
+    opened: dict = {}
+    for name, value in args.items():
+        inside = isinstance(value, Mapping) and all(is_number(x) or isinstance(x, str) for x in value.values())
+        opened |= {k: v for k, v in value.items() if k not in args} if inside else {name: value}
+    return opened
+
+
+def size_of(x) -> float | None:
+    """A number as it is, of a list or a text how long it is."""
+    if is_number(x):
+        return float(x)
+    return float(len(x)) if isinstance(x, str | tuple | list | Mapping) else None
 
 
 def place(device: int, sizes: dict[str, int]) -> str:
@@ -34,12 +153,12 @@ def places(off: np.ndarray) -> str:
     >>> places(np.array([[False, False, False], [False, True, True]]))
     'they stand at 1 of 2 along dimension 0'
     """
-    for d, n in enumerate(off.shape):
-        some = np.flatnonzero(off.any(tuple(k for k in range(off.ndim) if k != d)))
-        few, run = len(some) <= LISTED, some[-1] - some[0] + 1 == len(some)
-        if len(some) < n and (few or run):
-            where = f"{some[0]} to {some[-1]}" if run and len(some) > 2 else listed(map(str, some))
-            return f"they stand at {where} of {n} along dimension {d}"
+    for j, n in enumerate(off.shape):
+        rows = np.flatnonzero(off.any(tuple(i for i in range(off.ndim) if i != j)))
+        few, run = len(rows) <= LISTED, rows[-1] - rows[0] + 1 == len(rows)
+        if len(rows) < n and (few or run):
+            where = f"{rows[0]} to {rows[-1]}" if run and len(rows) > 2 else listed(map(str, rows))
+            return f"they stand at {where} of {n} along dimension {j}"
     return ""
 
 
@@ -51,8 +170,8 @@ def listed(texts: Iterable[str]) -> str:
 
 def common_factor(got, wanted) -> float:
     """The factor by which all numbers are off, if they are by one; 0 where there is nothing to compare."""
-    g, w = np.ravel(got), np.ravel(wanted)
-    return float(g @ w / (w @ w)) if np.any(w) and np.isfinite([g, w]).all() else 0.0
+    got, wanted = np.ravel(got), np.ravel(wanted)
+    return float(got @ wanted / (wanted @ wanted)) if np.any(wanted) and np.isfinite([got, wanted]).all() else 0.0
 
 
 @dataclass(frozen=True)
@@ -81,10 +200,11 @@ class Asked:
     def _dependence(self) -> Iterator[str]:
         until = time.thread_time() + PATIENCE
         apart = lambda x, y, size: np.abs(x - y).max(initial=0) / np.abs(size).max(initial=1e-30)  # noqa: E731
-        both = lambda k, x: [f(*self.arrays[:k], x, *self.arrays[k + 1 :]) for f in (self.run, self.ours)]  # noqa: E731
+        both = lambda k, x: [ask(*self.arrays[:k], x, *self.arrays[k + 1 :]) for ask in (self.run, self.ours)]  # noqa: E731
         for k, array in (real := [(k, array) for k, array in enumerate(self.arrays) if array.dtype.kind == "f"]):
-            at = {by: both(k, by * array) for by in (-1, 0, 1, 2)}
-            bent = [max(apart(at[n - 1][i] + at[n + 1][i], 2 * at[n][i], at[1][i]) for n in (0, 1)) for i in (0, 1)]
+            times = {n: both(k, n * array) for n in (-1, 0, 1, 2)}
+            sums = [[times[n - 1][i] + times[n + 1][i] for n in (0, 1)] for i in (0, 1)]
+            bent = [max(apart(sums[i][n], 2 * times[n][i], times[1][i]) for n in (0, 1)) for i in (0, 1)]
             if min(bent) < LINEAR and max(bent) > NEARLY:
                 lacks = bent[0] < bent[1]
                 yield f" It is {'' if lacks else 'not '}linear in {self.cuts[k].name}, and should {'not ' if lacks else ''}be."
@@ -93,15 +213,13 @@ class Asked:
         for k, array, part, index in [(i, x, *part) for i, x in real for part in self._parts(i, x)[:PARTS]]:
             if time.thread_time() > until:
                 break
-            here, some = (
-                np.zeros(array.shape, bool),
-                100 * noise.standard_normal(array.shape),
-            )  # a relu lets one sign through
-            here[index] = self.free | (array[index] != 0)
-            after = [both(k, np.where(here, x, array).astype(array.dtype)) for x in (3 - array, some, -some)]
-            for (piece, at), i in product(pieces, (0, 1)):
-                stays = all((x[i][at] == before[i][at]).all() for x in after)
-                if stays and apart(after[0][1 - i][at], before[1 - i][at], before[1 - i][at]) > NEARLY:
+            moves, random = np.zeros(array.shape, bool), 100 * noise.standard_normal(array.shape)
+            moves[index] = self.free | (array[index] != 0)
+            others = 3 - array, random, -random  # a relu lets one sign through
+            after = [both(k, np.where(moves, x, array).astype(array.dtype)) for x in others]
+            for (piece, where), i in product(pieces, (0, 1)):
+                stays = all((result[i][where] == before[i][where]).all() for result in after)
+                if stays and apart(*(result[1 - i][where] for result in (after[0], before, before))) > NEARLY:
                     if i == 0:
                         yield f" There {piece} does not depend on {part}, and should."
                     later.append(f" There {piece} depends on {part}, and should not.")
@@ -114,10 +232,10 @@ class Asked:
             mine.setdefault(str(index), (f" of the device at {place(i, self.sizes)}", index))
         places = [("", (slice(None),) * array.ndim), *[place for place in mine.values() if len(mine) > 1]]
         inside = [
-            (f"{where} at {cut.dims[d]} = {i}", (*at[:d], i, *at[d + 1 :]))
-            for where, at in places
-            for d, n in enumerate(array.shape)
+            (f"{where} at {cut.dims[j]} = {i}", (*index[:j], i, *index[j + 1 :]))
+            for where, index in places
+            for j, n in enumerate(array.shape)
             for i in sorted({0, n // 2, n - 1})
-            if n > 1 and not (where and cut.axes[d])
+            if n > 1 and not (where and cut.axes[j])
         ]
-        return [(cut.name + where, at) for where, at in places + inside]
+        return [(cut.name + where, index) for where, index in places + inside]

@@ -4,32 +4,19 @@ Nothing here knows an exercise. What is said holds in every case that was tried,
 """
 
 import math
-import numbers
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from functools import reduce
+from dataclasses import replace
+from functools import partial, reduce
 from itertools import combinations, permutations, product
 from operator import getitem
 
 import numpy as np
 
 from . import compare
-from .dependence import LISTED
-from .raised import brief
+from .dependence import FEW, LISTED, Case, as_if, is_number, opened_args, size_of
 
 SOME = 6  # cases in which an argument is exchanged
-FEW = 3  # cases on either side, before a threshold between them says something
-
-
-@dataclass(frozen=True)
-class Case:
-    """What an answer was asked, what it gave, and what is right; `right` once the two were compared."""
-
-    args: Mapping[str, object]
-    got: object
-    expected: object
-    right: bool = False
 
 
 def how_off(
@@ -41,7 +28,7 @@ def how_off(
 ) -> str | None:
     """A sentence without its full stop on what all wrong cases have in common, of their first wrong entry; None if nothing is known.
 
-    ask     the answer, for other arguments in their order; `ours` gives what is right, for those by name
+    ask     the answer, for other arguments in their order; `ours` gives what is right, for those by name, without it the cases do
     factor  what is said of the number by which the first of them is off, should nothing more be known of it
 
     >>> area = [Case({"a": a, "b": b}, a * a, a * b) for a, b in ((3, 5), (3, 10), (3, 7), (4, 4))]
@@ -50,26 +37,23 @@ def how_off(
     >>> how_off([Case({"n": n}, n // 2, n / 2) for n in (4, 6, 5, 12, 9)], 1e-6)
     'it is right except where n is odd: there it is rounded down'
     """
+    known = {repr(dict(c.args)): c.expected for c in cases}
+    ours = ours or (lambda **args: known[repr(args)])
     cases = [replace(c, right=compare.alike(c.got, c.expected, rtol)) for c in cases]
     where, path, cases = _first_wrong_entry(cases, rtol)
     wrong, right = [c for c in cases if not c.right], [c for c in cases if c.right]
     if not wrong:
         return None
     entry = lambda f: lambda **args: reduce(getitem, path, f(**args))  # noqa: E731
-    if ask and ours and (ignored := _ignored(cases, rtol, entry(lambda **args: ask(*args.values())), entry(ours))):
+    if ask and (ignored := _ignored(cases, rtol, entry(lambda **args: ask(*args.values())), entry(ours))):
         return where + ignored
+    if like := as_if(cases, partial(compare.alike, rtol=rtol), entry(ours)):
+        return where + like
     first = wrong[0]
     if _all_reordered(wrong, rtol):
         return where + "these are the right ones, in another order"
-    if ours and (pair := _exchanged(cases, rtol, entry(ours))):
-        return f"{where}it is what is right with {pair} exchanged"
-    how = (
-        _relation(wrong, rtol)
-        or factor(first.got, first.expected, bool(where))
-        or _constant(wrong, rtol)
-        or _in_parts(wrong)
-        or _form(first, rtol)
-    )
+    how = _relation(wrong, rtol) or factor(first.got, first.expected, bool(where)) or _constant(wrong, rtol)
+    how = how or _form(first, rtol)
     if place := _where(wrong, right):
         return f"{where}it is right except where {place}" + (f": there {how}" if how else "")
     return how and where + how
@@ -82,14 +66,10 @@ def _first_wrong_entry(cases: Sequence[Case], rtol: float) -> tuple[str, list, l
     """What is said of the place, the keys that lead there, and the cases of that entry alone; a tuple in a dict is opened as well."""
     said, path = "", []
     while True:
-        wrong = next((c for c in cases if not c.right), None)
-        if (
-            not wrong
-            or not isinstance(wrong.expected, Mapping | tuple | list)
-            or compare.same(wrong.got, wrong.expected, math.inf)
-        ):
-            return said, path, list(cases)
-        if _all_reordered([c for c in cases if not c.right], rtol):
+        off = [c for c in cases if not c.right]
+        wrong = off[0] if off else None
+        opens = wrong and isinstance(wrong.expected, Mapping | tuple | list)
+        if not opens or compare.same(wrong.got, wrong.expected, math.inf) or _all_reordered(off, rtol):
             return said, path, list(cases)
         keys = list(wrong.expected) if isinstance(wrong.expected, Mapping) else range(len(wrong.expected))
         key = next(k for k in keys if not compare.alike(wrong.got[k], wrong.expected[k], rtol))
@@ -113,14 +93,10 @@ def _reordered(case: Case, rtol: float) -> bool:
     >>> _reordered(Case({}, ["step", "forward"], ["forward", "step"]), 1e-6), _reordered(Case({}, [2, 2], [1, 2]), 1e-6)
     (True, False)
     """
-    if not all(isinstance(x, tuple | list) and len(x) > 1 for x in (case.got, case.expected)):
-        return False
-    plain = all(isinstance(x, str) for x in (*case.got, *case.expected))
-    if not plain and not all(_number(x) for x in (*case.got, *case.expected)):
-        return False
-    return compare.alike(sorted(case.got), sorted(case.expected), rtol) and not compare.alike(
-        list(case.got), list(case.expected), rtol
-    )
+    if isinstance(case.got, tuple | list) and isinstance(case.expected, tuple | list) and len(case.got) > 1:
+        with suppress(TypeError, ValueError):  # neither numbers nor texts
+            return compare.alike(sorted(case.got), sorted(case.expected), rtol)
+    return False
 
 
 # -- what it does not look at
@@ -142,49 +118,39 @@ def _ignored(cases: Sequence[Case], rtol: float, ask: Callable, ours: Callable) 
     return None
 
 
-def _exchanged(cases: Sequence[Case], rtol: float, ours: Callable) -> str | None:
-    """Two arguments for which, each in the other's place, all that came would be right; not whole ones, over which loops run."""
-    for n, m in combinations(cases[0].args, 2):
-        pairs = [(c.args.get(n), c.args.get(m)) for c in cases]
-        if not all(map(_number, sum(pairs, ()))) or all(isinstance(x, int) or isinstance(y, int) for x, y in pairs):
-            continue
-        with suppress(Exception), np.errstate(all="ignore"):  # the two need not make sense
-            if all(compare.alike(c.got, brief(ours)(**c.args | {n: y, m: x}), rtol) for c, (x, y) in zip(cases, pairs)):
-                return f"{n} and {m}"
-    return None
-
-
 # -- by what
 
 
+INSTEAD = {
+    "the sign is wrong": lambda e: -e, "it is upside down: 1 over what it should be": lambda e: 1 / e,
+    "it is rounded down": math.floor, "it is rounded up": math.ceil, "it is rounded": round,
+    "it is one too many": lambda e: e + 1, "it is one too few": lambda e: e - 1,
+}  # fmt: skip
+
+
 def _relation(wrong: Sequence[Case], rtol: float) -> str | None:
-    """One factor or amount, made of arguments, by which the numbers of all wrong cases are off."""
+    """What numbers of all wrong cases are in place of the right ones, or what factor or amount, made of arguments, they are off by."""
     pairs = [(c.got, c.expected) for c in wrong]
-    if len(pairs) < 2 or not all(_number(g) and _number(e) for g, e in pairs):
+    if len(pairs) < 2 or not all(is_number(g) and is_number(e) for g, e in pairs):
         return None
     near = lambda a, b: compare.alike(a, b, min(rtol, 1e-3))  # noqa: E731
-    if all(near(-g, e) for g, e in pairs):
-        return "the sign is wrong"
-    for sentence, rounded in (("rounded down", math.floor), ("rounded up", math.ceil), ("rounded", round)):
-        if all(g == rounded(e) for g, e in pairs):
-            return f"it is {sentence}"
-    if {g - e for g, e in pairs} in ({1}, {-1}):
-        return f"it is one too {'many' if pairs[0][0] > pairs[0][1] else 'few'}"
+    for sentence, other in INSTEAD.items():
+        if all(e and near(g, other(e)) and not near(g, e) for g, e in pairs):
+            return sentence
+    if len({g > e for g, e in pairs}) > 1:
+        return None
+    much, less = ("large", False) if pairs[0][0] > pairs[0][1] else ("small", True)
     for text, value in _terms(wrong):
-        if all(v and near(g, e * v) for (g, e), v in zip(pairs, value)):
-            return f"it is too large by exactly the factor {text}"
-        if all(v and near(g * v, e) for (g, e), v in zip(pairs, value)):
-            return f"it is too small by exactly the factor {text}"
-    for text, value in _terms(wrong):
-        for sign, much in ((1, "large"), (-1, "small")):
-            if all(v and near(g - e, sign * v) and not near(g, e) for (g, e), v in zip(pairs, value)):
-                return f"it is too {much} by exactly {text}"
+        if all(v and near(*((g * v, e) if less else (g, e * v))) for (g, e), v in zip(pairs, value)):
+            return f"it is too {much} by exactly the factor {text}"
+        if all(v and near(e - g if less else g - e, v) for (g, e), v in zip(pairs, value)):
+            return f"it is too {much} by exactly {text}"
     return None
 
 
 def _constant(wrong: Sequence[Case], rtol: float) -> str | None:
     """A plain factor that is the same in all wrong cases."""
-    pairs = [(c.got, c.expected) for c in wrong if _number(c.got) and _number(c.expected) and c.expected]
+    pairs = [(c.got, c.expected) for c in wrong if is_number(c.got) and is_number(c.expected) and c.expected]
     if len(pairs) < max(2, len(wrong)):
         return None
     by = pairs[0][0] / pairs[0][1]
@@ -194,24 +160,11 @@ def _constant(wrong: Sequence[Case], rtol: float) -> str | None:
     return f"it is {by:.4g} times what it should be" if same else None
 
 
-def _in_parts(wrong: Sequence[Case]) -> str | None:
-    """Numbers with a fraction where whole ones are asked for."""
-    whole = all(_number(c.got) and isinstance(c.expected, numbers.Integral) for c in wrong)
-    if whole and len(wrong) > 1 and wrong[0].got % 1 and 2 * sum(c.got % 1 > 0 for c in wrong) > len(wrong):
-        return "it is no whole number, and should be one: is something not rounded?"
-    return None
-
-
-def _number(x) -> bool:
-    """Whether something is a number that a float holds."""
-    return isinstance(x, numbers.Real | np.number) and not isinstance(x, bool) and abs(x) < 1e300
-
-
 def _terms(cases: Sequence[Case]) -> Iterator[tuple[str, list[float]]]:
     """Numbers made of one argument or two, by how one writes them; those that do not differ between the cases tell nothing."""
-    args = [_opened(c.args) for c in cases]
-    single = [(n, [_size(a[n]) for a in args]) for n in args[0] if all(_size(a.get(n)) is not None for a in args)]
-    single = [(n if _number(args[0][n]) else f"len({n})", v) for n, v in single]
+    args = [opened_args(c.args) for c in cases]
+    single = [(n, [size_of(a[n]) for a in args]) for n in args[0] if all(size_of(a.get(n)) is not None for a in args)]
+    single = [(n if is_number(args[0][n]) else f"len({n})", v) for n, v in single]
     made = [*single]
     for n, v in single:
         made += [(f"{n} - 1", [x - 1 for x in v]), (f"{n} + 1", [x + 1 for x in v])]
@@ -221,26 +174,6 @@ def _terms(cases: Sequence[Case]) -> Iterator[tuple[str, list[float]]]:
     for (n, v), (m, w) in permutations(single, 2):
         made.append((f"{n}/{m}", [x / y if y else 0 for x, y in zip(v, w)]))
     yield from ((text, value) for text, value in made if len({round(x, 9) for x in value}) > 1)
-
-
-def _opened(args: Mapping) -> dict:
-    """Arguments, and in place of a dict of plain numbers and texts what it holds: a model's D is an argument like others.
-
-    >>> _opened({"t": 4, "model": {"D": 64, "F": 96}, "names": ["a"]})
-    {'t': 4, 'D': 64, 'F': 96, 'names': ['a']}
-    """
-    opened: dict = {}
-    for name, value in args.items():
-        inside = isinstance(value, Mapping) and all(_number(x) or isinstance(x, str) for x in value.values())
-        opened |= {k: v for k, v in value.items() if k not in args} if inside else {name: value}
-    return opened
-
-
-def _size(x) -> float | None:
-    """A number as it is, of a list or a text how long it is."""
-    if _number(x):
-        return float(x)
-    return float(len(x)) if isinstance(x, str | tuple | list | Mapping) else None
 
 
 # -- in which cases
@@ -253,14 +186,14 @@ def _where(wrong: Sequence[Case], right: Sequence[Case]) -> str | None:
     for text, holds in _conditions(wrong[0].args):
         if all(_holds(holds, c) for c in wrong) and not any(_holds(holds, c) for c in right):
             return text
-    return _among(wrong, right) or _threshold(wrong, right)
+    return _among(wrong, right)
 
 
 def _among(wrong: Sequence[Case], right: Sequence[Case]) -> str | None:
     """A text that is one of few in all wrong cases, and none of these in the right ones."""
-    for n, v in _opened(wrong[0].args).items():
+    for n, v in opened_args(wrong[0].args).items():
         off, fine = (
-            {x if isinstance(x := _opened(c.args).get(n), str) else None for c in cases} for cases in (wrong, right)
+            {x if isinstance(x := opened_args(c.args).get(n), str) else None for c in cases} for cases in (wrong, right)
         )
         if isinstance(v, str) and None not in off | fine and not off & fine and len(off) < min(LISTED, len(wrong)):
             return f"{n} is " + " or ".join(map(repr, sorted(off)))
@@ -279,7 +212,7 @@ def _conditions(args: Mapping) -> Iterator[tuple[str, Callable]]:
     for n, v in args.items():
         if v is None or isinstance(v, bool | str):
             yield f"{n} is {v!r}", lambda a, n=n, v=v: type(a[n]) is type(v) and a[n] == v
-        if _number(v):
+        if is_number(v):
             for plain in (0, 1, 2):
                 yield f"{n} is {plain}", lambda a, n=n, plain=plain: a[n] == plain
             yield f"{n} is odd", lambda a, n=n: a[n] % 2 == 1
@@ -291,34 +224,21 @@ def _conditions(args: Mapping) -> Iterator[tuple[str, Callable]]:
             yield f"{n} has one entry", lambda a, n=n: len(a[n]) == 1
             yield f"{n} has more than one entry", lambda a, n=n: len(a[n]) > 1
             yield f"{n} has more than two entries", lambda a, n=n: len(a[n]) > 2
+            for odd in (0, 1):
+                number = "odd" if odd else "even"
+                yield f"{n} has an {number} number of entries", lambda a, n=n, odd=odd: len(a[n]) % 2 == odd
             yield f"{n} has an entry twice", lambda a, n=n: len(set(map(repr, a[n]))) < len(a[n])
-        if isinstance(v, tuple | list) and v and all(map(_number, v)):
+        if isinstance(v, tuple | list) and v and all(map(is_number, v)):
             yield f"{n} has an odd entry", lambda a, n=n: any(x % 2 == 1 for x in a[n])
             yield f"{n} has entries that differ", lambda a, n=n: len(set(a[n])) > 1
             yield f"{n} has an entry that is 1", lambda a, n=n: 1 in a[n]
             yield f"{n} has an entry that is 0", lambda a, n=n: 0 in a[n]
-    for n, m in combinations([n for n, v in args.items() if _number(v)], 2):
+    for n, m in combinations([n for n, v in args.items() if is_number(v)], 2):
         yield f"{n} and {m} are equal", lambda a, n=n, m=m: a[n] == a[m]
         yield f"{n} is less than {m}", lambda a, n=n, m=m: a[n] < a[m]
         yield f"{n} is more than {m}", lambda a, n=n, m=m: a[n] > a[m]
         yield f"{m} does not divide {n}", lambda a, n=n, m=m: a[n] % a[m] != 0
         yield f"{n} does not divide {m}", lambda a, n=n, m=m: a[m] % a[n] != 0
-
-
-def _threshold(wrong: Sequence[Case], right: Sequence[Case]) -> str | None:
-    """A number that is larger in all wrong cases than in all right ones, or smaller."""
-    if min(len(wrong), len(right)) < FEW:
-        return None
-    for n, v in wrong[0].args.items():
-        if _size(v) is None or isinstance(v, str | Mapping):
-            continue
-        off, fine = ([_size(c.args[n]) for c in cases] for cases in (wrong, right))
-        size = n if _number(v) else f"len({n})"
-        if None not in off + fine and min(off) > max(fine):
-            return f"{size} is large"
-        if None not in off + fine and max(off) < min(fine):
-            return f"{size} is small"
-    return None
 
 
 # -- what an array or a text looks like

@@ -29,9 +29,7 @@ from . import compare
 from .raised import Unclear
 from .traced_program import WHY
 
-ENDLESS = (
-    "a while loop of the program does not say how often it runs, so it cannot be counted: let it run to a plain number"
-)
+ENDLESS = "a while loop does not say how often it runs, so it cannot be counted: let it run to a plain number"
 OPENED = {*CALLS, "scan", "while", "cond", "shard_map"}
 """Primitives that run what they hold in a way that is known here."""
 

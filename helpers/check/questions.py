@@ -95,12 +95,12 @@ def _apart(question: Question) -> None:
     decimals = len(question.right.value.partition(".")[2].partition("e")[0])
     if decimals and question.within and 0.5 * 10.0**-decimals > question.within * abs(right):
         raise ValueError(
-            f"The answer {question.right.value} is rounded by more than its tolerance; print another figure of it."
+            f"The answer {question.right.value} is rounded by more than its tolerance; print another figure."
         )
     for reply in question.replies:
         if not reply.right and _near(number(reply.value), right, 2 * question.within):
             raise ValueError(
-                f"The mistake {reply.value} counts as the answer {question.right.value}; give it another tolerance."
+                f"The mistake {reply.value} counts as the answer {question.right.value}: another tolerance?"
             )
 
 

@@ -102,12 +102,8 @@ def last_own_line(e: BaseException, inside: bool = True) -> tuple[int, str]:
     while tb:
         code = tb.tb_frame.f_code
         inside = inside or code is called.__code__
-        if (
-            inside
-            and _is_cell(code.co_filename)
-            and (text := linecache.getline(code.co_filename, tb.tb_lineno).strip())
-        ):
-            found = tb.tb_lineno, text
+        text = inside and _is_cell(code.co_filename) and linecache.getline(code.co_filename, tb.tb_lineno).strip()
+        found = (tb.tb_lineno, text) if text else found
         tb = tb.tb_next
     return found
 
@@ -204,10 +200,8 @@ class Watched:
             if self.said:
                 self.said.update({"text/plain": ""}, raw=True)
         if isinstance(self.raised, Late):
-            line = own_line(self.raised)
-            raise Unclear(
-                f"{'Your function' if line else 'The check'} has not ended after a minute{line}: does a loop never end?"
-            )
+            who = "Your function" if (line := own_line(self.raised)) else "The check"
+            raise Unclear(f"{who} has not ended after a minute{line}: does a loop never end?")
         if self.raised is not None:
             raise self.raised
         return self.gave
@@ -280,10 +274,9 @@ def is_ours(e: BaseException) -> bool:
 
 def of_machine(e: BaseException) -> bool:
     """Whether no value of an answer can lead to this: the check or the machine lacks something."""
+    of_module = isinstance(getattr(e, "obj", None), ModuleType)
     kinds = NameError, ImportError, OSError, MemoryError
-    return (
-        isinstance(e, kinds) or isinstance(getattr(e, "obj", None), ModuleType) or type(e).__name__ == "JaxRuntimeError"
-    )
+    return isinstance(e, kinds) or of_module or type(e).__name__ == "JaxRuntimeError"
 
 
 def unjudged(e: BaseException) -> str:

@@ -268,10 +268,8 @@ def standing_after(exercise: str, passed: bool) -> Place | None:
     if not own:
         return None
     step = known.next()
-    done = sum(s.passed for s in own)
-    return Place(
-        progress.total(own, after=step.title.removeprefix("Exercise ") if step else None), done, len(own), step
-    )
+    sentence = progress.total(own, after=step.title.removeprefix("Exercise ") if step else None)
+    return Place(sentence, sum(s.passed for s in own), len(own), step)
 
 
 def show_pass(exercise: str, points: str, paragraphs: Sequence[str], standing: Place) -> None:

@@ -70,9 +70,8 @@ def shown(name: str, scope: dict) -> Callable:
     places = [Path(NAME).resolve(), *sorted(COURSE.glob(f"{name[:4]}_*/{NAME}"))]
     if (COURSE / "README.md").is_file():
         places.reverse()
-    lines = next(
-        (found[name] for p in places if p.is_file() and name in (found := _read(p, p.stat().st_mtime_ns))), None
-    )
+    files = (_read(path, path.stat().st_mtime_ns) for path in places if path.is_file())
+    lines = next((found[name] for found in files if name in found), None)
     if lines is None:
         raise KeyError(name)
     made: dict[str, Callable] = {}
@@ -144,9 +143,8 @@ def told(check: Callable) -> str:
 
     ours, _ = given(check.__name__)
     course = {n: getattr(random_inputs, n) for n in ("anew", "choice", "floats", "ints", "moved")}
-    stand_in = SimpleNamespace(
-        **course, Answer=asked, Program=asked, report=lambda *_, **__: None, inputs=lambda *_, **__: iter(())
-    )
+    course |= {"report": lambda *_, **__: None, "inputs": lambda *_, **__: iter(())}
+    stand_in = SimpleNamespace(**course, Answer=asked, Program=asked)
     names = read_by(check.__code__) - ours.keys() - vars(builtins).keys()
     answers = {name: SimpleNamespace(__name__=name) for name in names}
     FunctionType(check.__code__, {**answers, **ours, "__builtins__": builtins, "check": stand_in}, check.__name__)()

@@ -59,9 +59,8 @@ def passed(exercise: str) -> bool:
     recall()
     exercise = progress.current_number(exercise)
     if shell := notebook_cells.notebook():  # that cell may be the first of its kernel
-        notebook_cells.bring(
-            notebook_cells.given("ch{:02}_q{:02}_".format(*map(int, exercise.split("."))))[0], shell.user_ns
-        )
+        check = "ch{:02}_q{:02}_".format(*map(int, exercise.split(".")))
+        notebook_cells.bring(notebook_cells.given(check)[0], shell.user_ns)
     return any(e == exercise for e, _ in _passed)
 
 
@@ -69,7 +68,7 @@ def solution(exercise: str) -> None:
     """Print our answer to an exercise, after a pass or three tries; a text that a person grades, at once."""
     if not isinstance(exercise, str) or not re.fullmatch(r"\d+\.\d+", exercise):
         print(
-            f'An exercise is named by a text, check.solution("1.10"), for 1.1 and 1.10 are one number; this is {exercise!r}.'
+            f'An exercise is a text, as in check.solution("1.10"), for 1.1 and 1.10 are one number; this is {exercise!r}.'
         )
         return
     if exercise in progress.REPLACED_BY:
@@ -78,11 +77,8 @@ def solution(exercise: str) -> None:
     chapter, number = map(int, exercise.split("."))
     source = _carried(f"solutions/ch{chapter:02d}_*.md")
     if source is None:
-        print(
-            f"There is no exercise {exercise}."
-            if carries(exercise)
-            else "This copy of the course carries no solutions."
-        )
+        absent = f"There is no exercise {exercise}."
+        print(absent if carries(exercise) else "This copy of the course carries no solutions.")
         return
     recall()
     code, text = _answers(render(source.read_text(encoding="utf8")), f"ch{chapter:02d}-q{number:02d}")
@@ -116,12 +112,10 @@ def _carried(pattern: str) -> Path | None:
 def _answers(source: str, grade_id: str) -> tuple[list[str], list[str]]:
     """Our code and our texts for an exercise, which may have several parts."""
     cells = re.findall(r"```\{code-cell\}[^`]*?grade_id: (" + grade_id + r"[\w-]*),.*?---\n(.*?)```", source, re.S)
-    code = [
-        re.sub(r"^[ \t]*### (BEGIN|END) SOLUTION\n", "", c, flags=re.M).strip() for i, c in cells if "check" not in i
-    ]
-    texts = re.findall(
-        r'^\+\+\+ \{"nbgrader": [^\n]*"grade_id": "' + grade_id + r'"[^\n]*\n(.*?)^\+\+\+', source, re.S | re.M
-    )
+    marks = r"^[ \t]*### (BEGIN|END) SOLUTION\n"
+    code = [re.sub(marks, "", c, flags=re.M).strip() for i, c in cells if "check" not in i]
+    head = r'^\+\+\+ \{"nbgrader": [^\n]*"grade_id": "' + grade_id + r'"[^\n]*\n'
+    texts = re.findall(head + r"(.*?)^\+\+\+", source, re.S | re.M)
     return code, [t.strip() for t in texts]
 
 

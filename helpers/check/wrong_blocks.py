@@ -5,7 +5,6 @@ Nothing here knows an exercise, and nothing that is said is a number of a result
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import combinations
 from math import prod
 
@@ -16,12 +15,13 @@ import numpy as np
 from helpers.trace.jaxpr.collectives import groups_along
 from helpers.trace.jaxpr.equation_costs import short
 
-from .dependence import NEARLY, Asked, common_factor, listed, place, places
+from .dependence import NEARLY, Asked, Case, as_if, common_factor, listed, place, places
 
 CLOSE = {"bf16": 0.01, "f16": 5e-3, "f32": 1e-4, "f64": 1e-9, "fp8": 0.1}
 """How far a number may be off, as a share of the largest one; whole numbers are exact."""
 TURNED = "the other way round the ring: whose block has come after so many hops?"
 FEW_DIGITS = 2**-8  # what bf16 leaves of a number
+MANY = 64  # rows, of which each may stand for each
 WHOLE = 0.01  # how near to -1 a factor is -1, in whatever type
 
 
@@ -83,8 +83,9 @@ class Blocks:
         return bool(np.all(self.near(held, wanted)))
 
     def scaled(self, held: np.ndarray, factor, wanted: np.ndarray) -> bool:
-        """Whether an array is another one times a factor, rounded once more."""
-        return bool(np.all(self.near(held, factor * wanted, slack=3)))
+        """Whether an array is another one times a factor, rounded once more: in the size of the larger of the two."""
+        small = np.all(np.abs(factor) < 1)
+        return bool(np.all(self.near(held / factor, wanted, 3) if small else self.near(held, factor * wanted, 3)))
 
     @property
     def froms(self) -> list[tuple[str, Sequence[np.ndarray]]]:
@@ -176,6 +177,38 @@ def _on_other_devices(b: Blocks) -> str | None:
     return f"{sentence}{order}." if order else f"{sentence}: which axis of a subscript is the major one?"
 
 
+def _as_if(b: Blocks) -> str | None:
+    """What would be right for other arguments."""
+    if not (asked := b.asked):
+        return None
+    case = Case({cut.name: array for cut, array in zip(asked.cuts, asked.arrays)}, b.held, b.wanted)
+    blocks = lambda **arrays: [asked.ours(*arrays.values())[index] for index in asked.index[-1]]  # noqa: E731
+    said = as_if([case], lambda held, right: all(map(b.close, held, right)), blocks, least=1)
+    return said and f"{said}."
+
+
+def _elsewhere(b: Blocks) -> str | None:
+    """Along a dimension some stand where others belong, on every device."""
+    for d, n in enumerate(b.held[0].shape):
+        at = lambda arrays, i, d=d: [np.take(a, i, d) for a in arrays]  # noqa: E731
+        if not 2 <= n <= MANY or any(len(np.unique(w)) < 2 for w in b.wanted):
+            continue
+        stands = [[j for j in range(n) if all(map(b.close, at(b.held, i), at(b.wanted, j)))] for i in range(n)]
+        order = [i if i in places or len(places) != 1 else places[0] for i, places in enumerate(stands)]
+        moved = [i for i in range(n) if order[i] != i]
+        if any(i not in places for i, places in enumerate(stands) if i not in moved):
+            continue
+        if n > 2 and order == [*range(n)][::-1]:
+            return f"the right numbers stand in reverse order along dimension {d}."
+        if n > 2 and {(j - i) % n for i, j in enumerate(order)} in ({1}, {n - 1}):
+            return f"the right numbers stand one place off along dimension {d}."
+        if len(moved) == 2 and [order[i] for i in moved] == moved[::-1]:
+            return f"{moved[0]} and {moved[1]} along dimension {d} have changed places."
+        if len(moved) == 1:
+            return f"at {moved[0]} along dimension {d} stands what belongs at {order[moved[0]]}."
+    return None
+
+
 def _copies_differ(b: Blocks) -> str | None:
     """Devices that should hold the same hold different numbers."""
     differ = lambda i, j: b.parts[i] == b.parts[j] and not b.close(b.held[i], b.held[j])  # noqa: E731
@@ -236,14 +269,6 @@ def _another_order(b: Blocks) -> str | None:
         return f"the right blocks are joined in another order{_order(order)}."
     if any(len(np.unique(w)) < max(3, w.size / 2) for w in b.wanted):  # zeros are anywhere
         return None
-    for d in range(b.wanted[0].ndim):
-        for how, moved in (
-            ("in reverse order", np.flip),
-            ("one place off", partial(np.roll, shift=1)),
-            ("one place off", partial(np.roll, shift=-1)),
-        ):
-            if all(b.close(moved(h, axis=d), w) for h, w in zip(b.held, b.wanted)):
-                return f"the right numbers stand {how} along dimension {d}."
     if all(b.close(np.sort(h, None), np.sort(w, None)) for h, w in zip(b.held, b.wanted)):
         return f"{'each device has ' if b.sizes else ''}the right numbers, in another order."
     if b.close(*(np.sort([x[b.parts.index(p)] for p in dict.fromkeys(b.parts)], None) for x in (b.held, b.wanted))):
@@ -286,12 +311,6 @@ def _few_digits(b: Blocks) -> str | None:
     return "every number is right to two digits: is some of it in fewer bits, or rounded?" if near else None
 
 
-def _amount(b: Blocks) -> str | None:
-    """All numbers are off by one amount."""
-    same = all(b.close(h - (b.held[0] - b.wanted[0]).flat[0], w) for h, w in zip(b.held, b.wanted))
-    return "every number is off by the same amount." if same else None
-
-
 def _where(b: Blocks) -> str:
     """Which devices are right, and of those that are not which places are off, and whether zeros stand there."""
     right = [i for i, (h, w) in enumerate(zip(b.held, b.wanted)) if b.close(h, w)]
@@ -323,6 +342,7 @@ def _mesh(b: Blocks) -> str:
 
 
 WAYS = (
-    _no_numbers, _too_often, _missing_sum, _on_other_devices, _copies_differ, _few_digits, _another_order, _factors, _amount, _where,
+    _no_numbers, _too_often, _missing_sum, _on_other_devices, _as_if, _elsewhere, _copies_differ, _few_digits, _another_order, _factors,
+    _where,
 )  # fmt: skip
 """How blocks may be off, the plainest first; the last one always has something to say."""
