@@ -12,12 +12,6 @@ from .whole_files import make_once
 
 LEAST = 32  # characters: whoever has seen values that were drawn can try all shorter ones
 MADE = re.compile("[0-9a-f]{64}")
-DESIGNS = {
-    "ch01-q17": "the numbers of five programs that the exercise gives",
-    "ch02-q21-layout": "shardings for the one block of the exercise",
-    "ch02-q26": "designs for problems whose best one a search has found beforehand",
-}
-"""Answers that are one design, not a function of drawn values: who has a classmate's has the points."""
 
 
 def secret() -> str:
