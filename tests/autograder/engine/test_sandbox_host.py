@@ -24,11 +24,7 @@ FULL = sandbox.Host(user_namespaces=True, bubblewrap=True, landlock=7, seccomp=T
     ({}, "bubblewrap", ""),
     ({"bubblewrap": False}, "namespaces", ""),
     ({"user_namespaces": False}, "landlock", "user namespaces. An answer can see"),
-    (
-        {"user_namespaces": False, "bubblewrap": False, "cgroup": ""},
-        "landlock",
-        "counted with all others of this user",
-    ),
+    ({"user_namespaces": False, "bubblewrap": False, "cgroup": ""}, "landlock", "counted with all others of this user"),
     ({"cgroup": ""}, "bubblewrap", "a cgroup. Memory"),
     ({"seccomp": False}, "bubblewrap", "sudo apt-get install libseccomp2"),
 ])  # fmt: skip

@@ -42,11 +42,7 @@ def test_any_kind_of_number_passes(got, capsys):
     ({"a": 1, "b": 3}, {"a": 1, "b": 2}, "in entry 'b', that is not it"),
     (3, {"a": 1}, "a dict with the entries a is asked for, this is a number"),
     (np.zeros((2, 3)), np.zeros((3, 2)), "the shape is (2, 3)"),
-    (
-        np.array([1.0, 2.0, 4.0]),
-        np.array([1.0, 2.0, 3.0]),
-        "1 of 3 numbers are off: they stand at 2 of 3 along dimension 0",
-    ),
+    (np.array([1.0, 2.0, 4.0]), np.array([1.0, 2.0, 3.0]), "1 of 3 numbers are off: they stand at 2 of 3 along dimension 0"),
     (np.ones(1), 1.0, "the shape is (1,)"),
 ])  # fmt: skip
 def test_wrong_values_are_described_without_giving_the_answer(got, expected, says, capsys):

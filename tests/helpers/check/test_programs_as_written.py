@@ -58,10 +58,7 @@ def forbidden(a):
     (lambda a: ..., "<lambda> is not done yet."),
     (..., "your answer is not done yet."),
     (lambda a: (gather(a), a), "<lambda> returns 2 arrays; one array is asked for."),
-    (
-        lambda a: a,
-        "<lambda> returns a block of shape (16, 16) on each device; B[I, J] has blocks of shape (64, 16).",
-    ),
+    (lambda a: a, "<lambda> returns a block of shape (16, 16) on each device; B[I, J] has blocks of shape (64, 16)."),
     (lambda a: lax.psum(a, "Z"), "<lambda> names the mesh axis Z, and the mesh has X, Y."),
     (lambda a: a @ a[:3], "<lambda> raised TypeError: dot_general requires"),
     (lambda a, b: a, "<lambda> raised TypeError"),

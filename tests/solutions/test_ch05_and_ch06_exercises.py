@@ -1,4 +1,4 @@
-"""Exercises of chapter 5: the solved functions against brute force."""
+"""Exercises of chapters 5 and 6: the solved functions against brute force."""
 
 from itertools import product
 
@@ -11,6 +11,7 @@ from helpers.costs.inference.speculative_decoding import best_K
 from helpers.costs.rooflines.chips import chip
 from helpers.costs.transformers.parameters_and_flops import kv_cache, parameters
 from helpers.costs.transformers.public_models import model
+from tests.solutions import course
 
 TOPIC = "ch05_inference"
 
@@ -84,3 +85,21 @@ def test_5_30_goodput_is_what_full_replicas_answer(solved):
         while (clock := clock + first + 499 * gap) <= 3600:
             done += 1
     np.testing.assert_allclose(done / 3600, got["goodput"], rtol=0.01)
+
+
+@pytest.mark.slow("solves the chapter")
+def test_the_fastest_is_the_least_of_all():
+    """6.21: no other choice of the model is faster; blocks outside by queries and whole scores both win, for some chip and length."""
+    solved, kinds = course.solved("ch06_attention"), set()
+    for case in (
+        (4096, 128, 230_000, 9.89e14, 3.35e12, 3.9e12),
+        (40, 64, 40_000, 1e13, 5e12, 1e15),
+        (600, 64, 160_000, 9e14, 2e12, 5e11),
+    ):
+        best = solved["fastest"](*case)
+        choices = product(("queries", "keys", "whole"), *[(16, 32, 64, 128, 256, 512)] * 2)
+        visits = lambda R, K, T=case[0]: sum(j < min(i + R, T) for i in range(0, T, R) for j in range(0, T, K))  # noqa: E731
+        price = lambda choice, case=case: solved["priced"](choice, visits(*choice[1:]), *case)  # noqa: B023, E731
+        assert price(best) == min(map(price, choices))
+        kinds.add(best[0])
+    assert kinds == {"queries", "keys", "whole"}
