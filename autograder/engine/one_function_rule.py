@@ -50,9 +50,7 @@ def plain(spec) -> tuple[tuple[str, ...], ...]:
 
 
 def _short(how: tuple) -> tuple:
-    while how and not how[-1]:
-        how = how[:-1]
-    return how
+    return _short(how[:-1]) if how and not how[-1] else how
 
 
 def must_be_alone(module, axes: dict[str, int]) -> None:
