@@ -69,7 +69,7 @@ FORMED = (
     "use ppermute alone", "travels as bf16", "the limit is 300", "this is None", "incompatible shapes", "too many values",
     "IndexError", "raised ValueError", "triangular_solve", "returned [[0., 0.]]", "the FLOPs are not right", "value 3 of 5",
     "copied is None", "dk: every head", "q.reshape(", "every number is 1.0", "except where ", "they stand at",
-    "the same whatever", "a sum over ", "whole along",
+    "the same whatever", "by exactly ", "a sum over ", "whole along",
 )  # fmt: skip
 """What Python, JAX, or a check that fills in names says; only the check that runs can show these."""
 

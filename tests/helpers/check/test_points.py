@@ -103,7 +103,7 @@ def test_an_empty_stub_is_no_try(capsys):
 @pytest.mark.parametrize("name", [1.10, "1", "x.y"])
 def test_solutions_are_asked_for_by_name(name, capsys):
     check.solution(name)
-    assert 'named by a text, check.solution("1.10")' in capsys.readouterr().out
+    assert 'a text, as in check.solution("1.10")' in capsys.readouterr().out
 
 
 def test_a_copy_without_solutions_says_so_and_no_more(capsys, tmp_path, monkeypatch):
