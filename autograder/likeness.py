@@ -27,6 +27,7 @@ from .places import SourceError
 
 FOLDER = "alike"
 MOST = 20  # pairs that are listed
+VERBATIM = 1.25  # times as alike where comments and names are the same too: before all that differ in one name
 EXPECTED = 0.05  # pairs of a class that are listed by chance, if nobody saw another's work
 
 
@@ -90,9 +91,7 @@ def unusual(answers: dict[str, dict[str, str]]) -> list[Pair]:
         own = {}
         for a, b in combinations(sorted(texts), 2):
             first, second = sorted((texts[a], texts[b]))
-            own[a, b] = shares[first, second] * (
-                1.25 if first == second else 1
-            )  # comments and names are the same as well
+            own[a, b] = shares[first, second] * (VERBATIM if first == second else 1)
         counts, above, as_much = Counter(own.values()), 0, {}
         for share in sorted(counts, reverse=True):
             above += counts[share]

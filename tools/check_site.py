@@ -14,9 +14,8 @@ from typing import NamedTuple
 from urllib.parse import unquote, urlsplit
 
 LEAKS = re.compile(r"BEGIN (?:SOLUTION|HIDDEN TESTS|MARK SCHEME)|### END SOLUTION|/solutions/ch\d")
-SHOWS_AN_EXERCISE = (
-    "instructor_own_exercise"  # the page that prints an exercise's source, whole: its own, and none of the course's
-)
+# The page that prints an exercise's source, whole: its own, and none of the course's.
+SHOWS_AN_EXERCISE = "instructor_own_exercise"
 LEFTOVERS = re.compile(r"\{\{.+?\}\}|\{[a-z-]+\}`|(?:```|:::)\s*\{[a-z-]+\}|^:::", re.MULTILINE)
 LOADS = {
     "script": "src",
