@@ -51,32 +51,41 @@ def as_if(cases: Sequence[Case], alike: Callable, ours: Callable, least: int = F
     least  wrong cases in which it has to be
     """
     asked = [opened_args(case.args) for case in cases]
-    loops = [name for name, x in asked[0].items() if not isinstance(x, float)]  # over numbers and lists
-    known = {name: [size_of(args.get(name)) for args in asked] for name in loops}
-    unlike = lambda name, x: None not in known[name] and not min(known[name]) <= size_of(x) <= max(known[name])  # noqa: E731
-    until, wrong_first = time.thread_time() + PATIENCE / 3, sorted(cases, key=lambda case: case.right)
+    counts = [name for name, value in asked[0].items() if not isinstance(value, float)]  # what loops run over
+    sizes = {name: [size_of(args.get(name)) for args in asked] for name in counts}
+    spans = {name: (min(known), max(known)) for name, known in sizes.items() if None not in known}
+    ours = brief(ours)
+
+    def is_right(case: Case, change: Callable) -> bool | None:
+        """Whether what came is right for the changed arguments; None where these do not go together."""
+        try:
+            changed = change(opened_args(compare.copied(dict(case.args))))
+            if not all(low <= size_of(changed[name]) <= high for name, (low, high) in spans.items()):
+                return None  # a loop may take long, or have no end
+            return bool(alike(case.got, ours(**_as_given(changed, case.args))))
+        except TimeoutError:
+            return False
+        except Exception:
+            return None
+
+    wrong_first = sorted(cases, key=lambda case: case.right)
+    enough = max(least, sum(not case.right for case in cases) / 2)
     for text, change in _changes(asked):
         matches = 0
         for case in wrong_first:
-            if time.thread_time() > until:
-                return None
-            try:
-                changed = change(opened_args(compare.copied(dict(case.args))))
-                if any(name in known and unlike(name, x) for name, x in changed.items()):
-                    continue  # a loop may take long, or have no end
-                inside = lambda value, changed=changed: {k: changed.get(k, x) for k, x in value.items()}  # noqa: E731
-                expected = brief(ours)(
-                    **{k: changed[k] if k in changed else inside(value) for k, value in case.args.items()}
-                )
-                if not alike(case.got, expected):
-                    break
-                matches += not case.right
-            except Exception:  # these need not go together
-                continue
+            if (right := is_right(case, change)) is False:
+                break
+            matches += bool(right) and not case.right
         else:
-            if matches >= least and 2 * matches >= sum(not case.right for case in cases):
+            if matches >= enough:
                 return f"it is what is right with {text}"
     return None
+
+
+def _as_given(opened: Mapping, args: Mapping) -> dict:
+    """Opened arguments in the form of `args` again."""
+    inside = lambda value: {name: opened.get(name, x) for name, x in value.items()}  # noqa: E731
+    return {name: opened[name] if name in opened else inside(value) for name, value in args.items()}
 
 
 def _changes(cases: Sequence[dict]) -> Iterator[tuple[str, Callable]]:
