@@ -20,7 +20,7 @@ from .raised import attempt, called
 
 HEIGHTS = " ▁▂▃▄▅▆▇█"
 BINS = 16  # of the histogram, from the least to the most
-EQUAL = 1 + 1e-6
+EQUAL = 1 + 1e-6  # up to here what two designs take differs by rounding
 
 
 class Contest(NamedTuple):
@@ -38,7 +38,7 @@ class Contest(NamedTuple):
 
 
 BLOCK, SQUARE = dict(B=128, D=8192, F=32768), Mesh({axis: Axis(2, False) for axis in "XY"})
-LIMIT = 300e6  # bytes of each of the four chips
+LIMIT = 300e6  # bytes of each of the four chips, as in the visible case of the check
 
 
 def block_score(cut: Mapping[str, str]) -> float | None:
@@ -64,26 +64,39 @@ def schedule_score(orders: Sequence[Sequence[tuple[str, int]]]) -> float | None:
     if len(tasks) != STAGES or any(sorted(task[1:] for task in order) != whole for order in tasks):
         return None
     try:
-        played = simulate(tasks)
+        timeline = simulate(tasks)
     except ValueError:  # some stage waits for ever
         return None
-    return played.span if max(played.peak) <= STAGES else None
+    return timeline.span if max(timeline.peak) <= STAGES else None
 
 
 @cache
 def schedules() -> list[float]:
-    def may(order: tuple[str, ...], kind: str) -> bool:
+    """Slots of each schedule whose stages take the microbatches in turn."""
+
+    def may_follow(order: tuple[str, ...], kind: str) -> bool:
         F, B, W = map(order.count, "FBW")
         return F < min(MICROBATCHES, W + STAGES) if kind == "F" else B < F if kind == "B" else W < B
 
     orders = [()]
     for _ in range(3 * MICROBATCHES):
-        orders = [(*order, kind) for order in orders for kind in "FBW" if may(order, kind)]
+        orders = [(*order, kind) for order in orders for kind in "FBW" if may_follow(order, kind)]
     named = [[(kind, order[:i].count(kind)) for i, kind in enumerate(order)] for order in orders]
     return sorted(filter(None, map(schedule_score, product(named, repeat=STAGES))))
 
 
-RACKS = (7e10, 28672, 5e5, 1, 2.5e15, 64, 8, 9e11, 5e10, 1.9e11)  # of the check's visible cases that with the most layouts
+RACKS = (
+    7e10,
+    28672,
+    5e5,
+    1,
+    2.5e15,
+    64,
+    8,
+    9e11,
+    5e10,
+    1.9e11,
+)  # of the check's visible cases that with the most layouts
 
 
 @cache
@@ -96,7 +109,9 @@ def layouts() -> dict[tuple[int, str], float]:
         gathered, summed = hsdp_tokens(Y * C, g / Y, m, Y * W, Y * W_dcn)
         inside, across = tensor_share(C, Y, W, F) + gathered / group_tokens, summed / group_tokens
         fsdp = max(1, inside, across)
-        hsdp = max(1, inside) + 2 / (3 * micro) * (fsdp - max(1, inside))  # across beside the last of the backward passes
+        hsdp = max(1, inside) + 2 / (3 * micro) * (
+            fsdp - max(1, inside)
+        )  # across beside the last of the backward passes
         for how, times, shards in (("fsdp", fsdp, g * m), ("hsdp", hsdp, g)):
             if 16 * P <= shards * hbm:
                 found[Y, how] = times
@@ -122,26 +137,26 @@ def standing(mine: float, every: Sequence[float], designs: str, printed: Callabl
              ▲
     """
     least, most, worse = every[0], every[-1], len(every) - bisect(every, mine * EQUAL)
-    place = lambda x: min(BINS - 1, int(BINS * (x / least - 1) / (most / least - 1 or 1) * EQUAL))  # noqa: E731
+    bin_of = lambda x: min(BINS - 1, int(BINS * (x / least - 1) / (most / least - 1 or 1) * EQUAL))  # noqa: E731
     bins = [0] * BINS
     for x in every:
-        bins[place(x)] += 1
+        bins[bin_of(x)] += 1
     bars = "".join(HEIGHTS[-(-8 * n // max(bins))] for n in bins)
-    said = f"faster than {100 * worse // len(every)} % of all {len(every):,} {designs} that fit"
+    share = f"faster than {100 * worse // len(every)} % of all {len(every):,} {designs} that fit"
     above = f"{100 * (mine / least - 1):.1f} % above the best" if mine > least * EQUAL else "and none is faster"
     begin = f"{printed(least)} "
-    return f"{printed(mine)}: {said}, {above}.\n{begin}{bars} {printed(most)}\n{' ' * (len(begin) + place(mine))}▲"
+    return f"{printed(mine)}: {share}, {above}.\n{begin}{bars} {printed(most)}\n{' ' * (len(begin) + bin_of(mine))}▲"
 
 
 def contest(number: str, answer: Callable) -> None:
     """Print where an answer stands among all designs; what is not done, or no design, has a sentence."""
-    own = CONTESTS[number]
-    given, why = attempt(lambda: called(answer, own.problem, {}), answer.__name__)
+    rules = CONTESTS[number]
+    design, why = attempt(lambda: called(answer, rules.problem, {}), answer.__name__)
     try:
-        score = own.score(given)
+        score = rules.score(design)
     except (AttributeError, KeyError, TypeError, ValueError):
         score = None
     if score is None:
         print(why or f"What {answer.__name__} returns is no design that fits: the check above says why.")
     else:
-        print(standing(score, own.every(), own.designs, own.printed))
+        print(standing(score, rules.every(), rules.designs, rules.printed))
