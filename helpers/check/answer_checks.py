@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from .sharded_program import Program
 
 
-PATIENCE = 3  # seconds to look for what wrong cases have in common
+CASE_SECONDS = 3  # of this thread, for the cases of slow answers, to see what wrong ones have in common
 
 
 class Answer:
@@ -256,11 +256,10 @@ class Answer:
         return _sentence(why) + told
 
     def _cases(self) -> Iterator[Case]:
-        """Stated cases with what the answer gives for them; no more than take `PATIENCE` seconds."""
-        clock = (
-            time.monotonic if hasattr(type(self.answer), "several") else time.thread_time
-        )  # of one that runs elsewhere
-        until = clock() + PATIENCE
+        """Stated cases with what the answer gives for them; no more than take `CASE_SECONDS`."""
+        elsewhere = hasattr(type(self.answer), "several")  # in another process, whose time this thread does not see
+        clock = time.monotonic if elsewhere else time.thread_time
+        until = clock() + CASE_SECONDS
         defaults = [p.default for p in self.parameters.values()]
         filled = [(expected, (*args, *defaults[len(args) :])) for expected, args in self.given]
         given = [
