@@ -78,11 +78,8 @@ class Program(SendingRules):
         args, out, made = self.holds
         if args + max(out, made) <= limit:
             return None
-        held = [
-            f"{name} {show.bytes(n)}"
-            for name, n in zip(("arguments", "result", "the largest array on the way"), self.holds)
-        ]
-        parts = ", ".join(held)
+        kinds = "arguments", "result", "the largest array on the way"
+        parts = ", ".join(f"{kind} {show.bytes(n)}" for kind, n in zip(kinds, self.holds))
         s, cut = self.setting, zip(self.setting.arrays(self.setting.sizes), self.setting.ins)
         blocks = [(_bytes(s.local(a, spec)), jax.tree.leaves(tuple(meshes.spec(spec)))) for a, spec in cut]
         if whole := [x for size, axes in blocks for x in axes if x and size * s.mesh.shape[x] == made > size]:
