@@ -40,7 +40,7 @@ LISTS = {
     "the first two of {} alone": lambda x: x[:2], "{} without the first": lambda x: x[1:], "{} without the last": lambda x: x[:-1],
 }  # fmt: skip
 NUMBERS = {"{} + 1": lambda x: x + 1, "{} - 1": lambda x: x - 1}
-ARRAYS = {"{} transposed": np.transpose, "the sign of {} turned": np.negative, "zeros in place of {}": np.zeros_like}
+ARRAYS = {"{} transposed": np.transpose, "the sign of {} changed": np.negative, "zeros in place of {}": np.zeros_like}
 """What an argument may have been taken for."""
 
 
@@ -78,7 +78,7 @@ def as_if(cases: Sequence[Case], alike: Callable, ours: Callable, least: int = F
             matches += bool(right) and not case.right
         else:
             if matches >= enough:
-                return f"it is what is right with {text}"
+                return f"it is what a right answer gives with {text}"
     return None
 
 

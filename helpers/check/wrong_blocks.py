@@ -203,9 +203,9 @@ def _elsewhere(b: Blocks) -> str | None:
         if n > 2 and {(j - i) % n for i, j in enumerate(order)} in ({1}, {n - 1}):
             return f"the right numbers stand one place off along dimension {d}."
         if len(moved) == 2 and [order[i] for i in moved] == moved[::-1]:
-            return f"{moved[0]} and {moved[1]} along dimension {d} have changed places."
+            return f"the numbers at {moved[0]} and at {moved[1]} along dimension {d} have changed places."
         if len(moved) == 1:
-            return f"at {moved[0]} along dimension {d} stands what belongs at {order[moved[0]]}."
+            return f"at {moved[0]} along dimension {d} stand the numbers that belong at {order[moved[0]]}."
     return None
 
 

@@ -30,7 +30,7 @@ PLANTED = {
     "right except where mesh is True": lambda n, axes, mesh, *rest: (
         seconds(n, axes, mesh, *rest) * (1 - mesh / (n + 3))
     ),
-    "right with the first two of axes alone": lambda n, axes, *rest: seconds(n, axes[:2], *rest),
+    "a right answer gives with the first two of axes alone": lambda n, axes, *rest: seconds(n, axes[:2], *rest),
     "right except where chips is 2": lambda chips, *rest: seconds(chips, *rest) * (1 + (chips == 2)),
     "with chips - 1": lambda n, *rest: seconds(max(n - 1, 1), *rest),
     "with the opposite of mesh": lambda n, axes, mesh, *rest: seconds(n, axes, not mesh, *rest),

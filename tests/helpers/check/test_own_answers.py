@@ -93,10 +93,10 @@ def own_rows(W, In):
 
 @pytest.mark.parametrize(("f", "says"), [
     (lambda W, In: two_products(jnp.stack([W[0], W[0]]), In), "There S does not depend on W at M = 1, and should."),
-    (lambda W, In: two_products(W, In.at[2].set(In[0])), "at 2 along dimension 0 stands what belongs at 0."),
+    (lambda W, In: two_products(W, In.at[2].set(In[0])), "at 2 along dimension 0 stand the numbers that belong at 0."),
     (lambda W, In: two_products(W, In.at[0].add(In[3])), "There S at B = 0 depends on In at B = 3, and should not."),
-    (lambda W, In: two_products(W[::-1], In), "it is what is right with W in reverse order along dimension 0."),
-    (lambda W, In: two_products(W, In, axis=2), "right with In in another order along dimension 1, as if 4 blocks were dealt in turn."),
+    (lambda W, In: two_products(W[::-1], In), "it is what a right answer gives with W in reverse order along dimension 0."),
+    (lambda W, In: two_products(W, In, axis=2), "gives with In in another order along dimension 1, as if 4 blocks were dealt in turn."),
     (own_rows, "There S of the device at X = 0 does not depend on W of the device at X = 0 at D = 4, and should."),
     (lambda W, In: two_products(W, In) ** 2, "It is not linear in In, and should be."),
     (lambda W, In: In + two_products(W, In), "the result is right, with In added to it."),
