@@ -91,12 +91,15 @@ def _as_given(opened: Mapping, args: Mapping) -> dict:
 def _changes(cases: Sequence[dict]) -> Iterator[tuple[str, Callable]]:
     """What arguments may have been taken for: in words, and as a function of them."""
     form = lambda x: is_number(x) or getattr(x, "shape", None) or isinstance(x, str | tuple | list) and type(x)  # noqa: E731
-    for name, other in permutations([name for name, value in cases[0].items() if form(value)], 2):
-        if all(form(args.get(name)) == form(args.get(other)) for args in cases):
-            yield f"{other} in place of {name}", lambda args, name=name, other=other: args | {name: args[other]}
-            whole = any(isinstance(args[name], int) or isinstance(args[other], int) for args in cases)
-            both = lambda args, name=name, other=other: args | {name: args[other], other: args[name]}  # noqa: E731
-            yield from [] if whole or name > other else [(f"{name} and {other} exchanged", both)]
+    names = [name for name, value in cases[0].items() if form(value) and all(name in args for args in cases)]
+    for name, other in permutations(names, 2):
+        if any(form(args[name]) != form(args[other]) for args in cases):
+            continue
+        yield f"{other} in place of {name}", lambda args, name=name, other=other: args | {name: args[other]}
+        both = lambda args, name=name, other=other: args | {name: args[other], other: args[name]}  # noqa: E731
+        looped = [isinstance(args[n], int) for args in cases for n in (name, other)]  # loops run over whole numbers
+        if name < other and not any(looped):
+            yield f"{name} and {other} exchanged", both
     for name, value in cases[0].items():
         if isinstance(value, bool):
             yield f"the opposite of {name}", lambda args, name=name: args | {name: not args[name]}

@@ -1,6 +1,7 @@
 """What is said of wrong answers that no named mistake explains: mistakes are planted, and the sentence has to name them."""
 
 import random
+from itertools import product
 
 import numpy as np
 import pytest
@@ -132,13 +133,17 @@ def test_a_mistake_explains_the_first_entry_that_is_wrong(capsys):
 
 
 def test_a_text_is_named_and_not_counted():
-    cases = [
-        Case({"policy": p, "n": n}, n + (p != "inputs"), n)
-        for p in ("inputs", "matmuls", "products")
-        for n in (3, 8, 20)
-    ]
-    said = how_off(cases, 1e-6)
+    settings = product(("inputs", "matmuls", "products"), (3, 8, 20))
+    said = how_off([Case({"policy": p, "n": n}, n + (p != "inputs"), n) for p, n in settings], 1e-6)
     assert "policy is 'matmuls' or 'products'" in said and "len(" not in said
+
+
+def test_a_dict_may_have_other_entries_in_each_case():
+    models = [{"D": 1.5, "F": 2.5}, {"E": 3.5}, {"D": 4.5, "F": 6.5}]
+    assert (
+        how_off([Case({"model": m}, n, 3 * n) for n, m in enumerate(models, 1)], 1e-6)
+        == "it is 0.3333 times what it should be"
+    )
 
 
 def test_a_case_with_a_default_is_among_those_that_are_looked_at(capsys):
