@@ -49,7 +49,7 @@ __all__ = [
 
 
 def __getattr__(name: str):
-    """`Program`, `look`, `ran` and `all_ran`, when they are first asked for: they need JAX, which other checks do without; `contest`."""
+    """What needs JAX or the cost formulas, which other checks do without: imported when it is first asked for."""
     if name == "contest":
         from .contests import contest
 

@@ -21,7 +21,7 @@ CLOSE = {"bf16": 0.01, "f16": 5e-3, "f32": 1e-4, "f64": 1e-9, "fp8": 0.1}
 """How far a number may be off, as a share of the largest one; whole numbers are exact."""
 TURNED = "the other way round the ring: whose block has come after so many hops?"
 FEW_DIGITS = 2**-8  # what bf16 leaves of a number
-MANY = 64  # rows, of which each may stand for each
+MANY = 64  # rows: each is held against each, n² comparisons
 WHOLE = 0.01  # how near to -1 a factor is -1, in whatever type
 
 
@@ -188,15 +188,15 @@ def _as_if(b: Blocks) -> str | None:
 
 
 def _elsewhere(b: Blocks) -> str | None:
-    """Along a dimension some stand where others belong, on every device."""
+    """Along a dimension some numbers stand where others belong, on every device."""
     for d, n in enumerate(b.held[0].shape):
-        at = lambda arrays, i, d=d: [np.take(a, i, d) for a in arrays]  # noqa: E731
+        rows = lambda blocks, i, d=d: [np.take(block, i, d) for block in blocks]  # noqa: E731
         if not 2 <= n <= MANY or any(len(np.unique(w)) < 2 for w in b.wanted):
             continue
-        stands = [[j for j in range(n) if all(map(b.close, at(b.held, i), at(b.wanted, j)))] for i in range(n)]
-        order = [i if i in places or len(places) != 1 else places[0] for i, places in enumerate(stands)]
+        belongs = [[j for j in range(n) if all(map(b.close, rows(b.held, i), rows(b.wanted, j)))] for i in range(n)]
+        order = [i if i in places or len(places) != 1 else places[0] for i, places in enumerate(belongs)]
         moved = [i for i in range(n) if order[i] != i]
-        if any(i not in places for i, places in enumerate(stands) if i not in moved):
+        if any(i not in places for i, places in enumerate(belongs) if i not in moved):
             continue
         if n > 2 and order == [*range(n)][::-1]:
             return f"the right numbers stand in reverse order along dimension {d}."
