@@ -7,7 +7,7 @@ import pytest
 
 from helpers.costs.inference.prefill_and_decode_step import Replica
 from helpers.costs.inference.serving_operations import met as expected_experts
-from helpers.costs.inference.speculative_decoding import best_K
+from helpers.costs.inference.speculative_decoding import best_gamma
 from helpers.costs.rooflines.chips import chip
 from helpers.costs.transformers.parameters_and_flops import kv_cache, parameters
 from helpers.costs.transformers.public_models import model
@@ -18,7 +18,7 @@ TOPIC = "ch05_inference"
 
 @pytest.mark.parametrize("a, c", [(0.3, 0.05), (0.5, 0.02), (0.8, 0.1), (0.95, 0.05), (0.04, 0.05)])
 def test_best_guess_is_that_of_the_formulas(solved, a, c):
-    assert solved["guessing"](a, c, 3, 1, 1e9)["best"] == best_K(a, c)
+    assert solved["guessing"](a, c, 3, 1, 1e9)["best"] == best_gamma(a, c)
 
 
 def test_the_cheapest_choice_is_the_least_of_all(solved):

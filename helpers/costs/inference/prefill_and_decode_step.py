@@ -232,12 +232,12 @@ class Replica:
         """Seconds of one token for each of B sequences, which sees S keys, itself included."""
         return self.forward(B, 1, S, absorbed=self.config.mla is not None)
 
-    def verify(self, B, K, S):
-        """Seconds of a pass over K drafted tokens and the one before them, S keys in all, in units of a decode step.
+    def verify(self, B, gamma, S):
+        """Seconds of a pass over gamma drafted tokens and the one before them, S keys in all, in units of a decode step.
 
-        It is v of `speculative_decoding.speed_up`: near 1 while the step waits for HBM, and up to K + 1 beyond.
+        It is v of `speculative_decoding.speed_up`: near 1 while the step waits for HBM, and up to gamma + 1 beyond.
         """
-        return self.forward(B, K + 1, S, absorbed=self.config.mla is not None).seconds / self.decode(B, S).seconds
+        return self.forward(B, gamma + 1, S, absorbed=self.config.mla is not None).seconds / self.decode(B, S).seconds
 
     def reload_crossover(self, setup=0.0):
         """Tokens of a prefix from which reloading is faster than computing, both in full layers and bound by FLOPs."""

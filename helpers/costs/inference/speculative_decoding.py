@@ -1,10 +1,10 @@
 """Speculative decoding: how many drafted tokens are accepted, and what that gains (chapter 5).
 
-A draft model proposes K tokens with distribution q; the target passes over all of them at once and keeps a prefix of them, so
+A draft model proposes gamma tokens with distribution q; the target passes over all of them at once and keeps a prefix of them, so
 that what comes out has the target's own distribution p. Accepting a token x with probability min(1, p(x)/q(x)), and drawing from
 (p - q)+, normalised, after the first refusal, is what makes it so; a fixed threshold, or drawing from p again, does not.
-a is the acceptance of one token, K tokens are drafted, c is seconds of one drafted token and v those of a target pass over
-K + 1 tokens, both in units of the target's ordinary decode step.
+a is the acceptance of one token, gamma tokens are drafted, c is seconds of one drafted token and v those of a target pass over
+gamma + 1 tokens, both in units of the target's ordinary decode step.
 
 Source: Leviathan et al., "Fast Inference from Transformers via Speculative Decoding" (2022); Chen et al. (2023);
 Austin et al. 2025, Section 7, appendix D.
@@ -53,8 +53,8 @@ def residual(p, q):
 
 
 @formula
-def expected_tokens(a, K: int):
-    """Tokens that one pass of the target gives on the average: (1 - a^(K+1)) / (1 - a), from 1 to K + 1.
+def expected_tokens(a, gamma: int):
+    """Tokens that one pass of the target gives on the average: (1 - a^(gamma+1)) / (1 - a), from 1 to gamma + 1.
 
     Each token is accepted with probability a, independently; after the last accepted one comes a token of the target's own.
 
@@ -63,46 +63,46 @@ def expected_tokens(a, K: int):
     """
     if plain(a) and not 0 <= a <= 1:
         raise ValueError(f"acceptance is a share between 0 and 1, not {a}")
-    return where(a == 1, K + 1.0, (1 - a ** (K + 1)) / nonzero(1 - a))
+    return where(a == 1, gamma + 1.0, (1 - a ** (gamma + 1)) / nonzero(1 - a))
 
 
 @formula
-def speed_up(a, K, c, v=1.0):
-    """Tokens per second against ordinary decoding: expected tokens over K drafted ones and one pass.
+def speed_up(a, gamma, c, v=1.0):
+    """Tokens per second against ordinary decoding: expected tokens over gamma drafted ones and one pass.
 
-    v  1 while the target waits for its weights and caches, so that K + 1 tokens take as long as one; more beyond
+    v  1 while the target waits for its weights and caches, so that gamma + 1 tokens take as long as one; more beyond
 
     >>> round(speed_up(0.8, 4, 0.05), 2), round(speed_up(0.8, 4, 0.05, v=5), 2), speed_up(0.3, 0, 0.05)
     (2.8, 0.65, 1.0)
     """
-    return expected_tokens(a, K) / (K * c + v)
+    return expected_tokens(a, gamma) / (gamma * c + v)
 
 
 @formula
-def flops_ratio(a, K, f):
+def flops_ratio(a, gamma, f):
     """FLOPs of a token against ordinary decoding; f is those of a drafted token over those of the target.
 
-    All K + 1 tokens are computed, and the refused ones for nothing.
+    All gamma + 1 tokens are computed, and the refused ones for nothing.
 
     >>> round(flops_ratio(0.8, 4, 0.05), 2)
     1.55
     """
-    return (K * f + K + 1) / expected_tokens(a, K)
+    return (gamma * f + gamma + 1) / expected_tokens(a, gamma)
 
 
 @formula
-def best_K(a: float, c: float, per_token: float = 0.0) -> int:
-    """How many tokens to draft: the K of 0 to 64 with the largest `speed_up`, the least of them in a tie.
+def best_gamma(a: float, c: float, per_token: float = 0.0) -> int:
+    """How many tokens to draft: the gamma of 0 to 64 with the largest `speed_up`, the least of them in a tie.
 
-    per_token  what each further token adds to the target's pass, in units of a decode step: v = 1 + K·per_token
+    per_token  what each further token adds to the target's pass, in units of a decode step: v = 1 + gamma·per_token
 
     Drafting pays, with v = 1, if a > c: the first draft brings a more tokens for c more time.
 
-    >>> [best_K(a, 0.05) for a in (0.04, 0.5, 0.8, 0.95)], best_K(0.8, 0.05, per_token=0.3)
+    >>> [best_gamma(a, 0.05) for a in (0.04, 0.5, 0.8, 0.95)], best_gamma(0.8, 0.05, per_token=0.3)
     ([0, 3, 8, 21], 3)
     """
     if not plain(a, c, per_token):
-        raise ValueError("best_K tries each K for plain numbers; take speed_up for arrays")
+        raise ValueError("best_gamma tries each gamma for plain numbers; take speed_up for arrays")
     return best_length([a] * 64, c, per_token)
 
 
@@ -118,7 +118,7 @@ def _check_distributions(p, q) -> None:
 
 # Speculative decoding where later drafts are accepted less often, and in batches that wait for their slowest.
 #
-# `a` has one number for each of the K drafted tokens of a pass: the probability that it is accepted if all before it were. A
+# `a` has one number for each of the gamma drafted tokens of a pass: the probability that it is accepted if all before it were. A
 # pass gives the accepted ones and one token of the target's own. Sequences, and the passes of one, are taken to be independent.
 #
 # Source: Leviathan et al. (2022) for one `a` at all positions; Li et al., "EAGLE-2" (2024) for acceptance that depends
@@ -137,7 +137,7 @@ def tokens_of_a_pass(a: Sequence[float]):
 
 @formula
 def accepted(a: Sequence[float]) -> tuple[float, ...]:
-    """Probabilities that exactly 0, 1, …, K drafted tokens are accepted.
+    """Probabilities that exactly 0, 1, …, gamma drafted tokens are accepted.
 
     >>> accepted([0.75, 0.5])
     (0.25, 0.375, 0.375)
@@ -178,16 +178,16 @@ def passes(a: Sequence[float], n: Count, B: Count = 1) -> float:
 
 @formula
 def best_length(a: Sequence[float], c: float, per_token: float = 0.0) -> int:
-    """How many of these tokens to draft: 0 to K, with most tokens for the time; the least of them in a tie.
+    """How many of these tokens to draft: 0 to gamma, with most tokens for the time; the least of them in a tie.
 
     c          seconds of a drafted token, in decode steps
-    per_token  what each adds to the target's pass, as in `speculative_decoding.best_K`
+    per_token  what each adds to the target's pass, as in `speculative_decoding.best_gamma`
 
     >>> best_length([0.9, 0.8, 0.4, 0.1], c=0.1), best_length([0.05], c=0.1)
     (3, 0)
     """
-    gain = [tokens_of_a_pass(a[:K]) / (1 + K * (c + per_token)) for K in range(len(a) + 1)]
-    return max(range(len(gain)), key=lambda K: (round(gain[K], 12), -K))
+    gain = [tokens_of_a_pass(a[:gamma]) / (1 + gamma * (c + per_token)) for gamma in range(len(a) + 1)]
+    return max(range(len(gain)), key=lambda gamma: (round(gain[gamma], 12), -gamma))
 
 
 def _reached(a: Sequence[float]) -> list[float]:

@@ -14,7 +14,7 @@ tiny_language_model    a decoder trained on the page; from any decoder the whole
 kv_cache               a cache of B rows of which each stands at a position of its own
     empty(c, B, size, dtype=jnp.float32, slack=0, keep=0) -> cache   dtype may be jnp.int8 (with scales) or an fp8
     extend(params, cache, tokens, at, c, lengths=None, keep=0) -> logits[B, T, V], cache
-        T = 1: a step of generation; T = C: a chunk of a prompt; T = K + 1: the check of a draft
+        T = 1: a step of generation; T = C: a chunk of a prompt; T = γ + 1: the check of a draft
     room(c, size, prompt, new=0)           says in one sentence why a request does not fit; nothing if it does. The last of
         the new tokens needs no place
     A rejected draft needs no undoing: go on at the position after the last accepted token, and the next tokens overwrite

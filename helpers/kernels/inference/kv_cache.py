@@ -1,7 +1,7 @@
 """A cache of B rows of which each stands at a position of its own: the slots of a server (chapter 5).
 
 One function does it all: `extend` takes T tokens of each row against what the row holds. T = 1 is a step of generation,
-T = C a chunk of a prompt, T = K + 1 the check of a draft. A full layer has `size` places in a row; a local one is a ring of
+T = C a chunk of a prompt, T = γ + 1 the check of a draft. A full layer has `size` places in a row; a local one is a ring of
 its window and `slack` more, after the `keep` first tokens of the text.
 
 Source: Austin et al. 2025, Section 7; Beltagy et al., "Longformer" (2020) for windows; Xiao et al., "Efficient streaming language

@@ -1,8 +1,8 @@
 """Speculative sampling: guess some tokens cheaply, check them all in one pass of the model, keep what it agrees with (chapter 5).
 
     target = Reader(params, c, size=160, width=5)
-    tokens, passes = greedy(target, NGram(c.V), prompt, n=40, K=4)             # what plain greedy decoding says, in fewer passes
-    tokens, passes = sample(key, target, DraftModel(small), prompt, n=40, K=4)         # drawn by the target's law
+    tokens, passes = greedy(target, NGram(c.V), prompt, n=40, gamma=4)       # what plain greedy decoding says, in fewer passes
+    tokens, passes = sample(key, target, DraftModel(small), prompt, n=40, gamma=4)   # drawn by the target's law
     passes                                                                  # tokens that each pass of the target gave
 
 A drafter is any function  (tokens so far, k, key or None) -> (at most k guesses, the law q[k, V] that each was drawn by).
@@ -32,24 +32,24 @@ Drafter = Callable[[Sequence[int], int, jax.Array | None], tuple[list[int], np.n
 
 
 def accept(key, guess, q, p):
-    """Which guesses stay, and the token after them: (tokens[K + 1], how many of them are guesses that stayed).
+    """Which guesses stay, and the token after them: (tokens[γ + 1], how many of them are guesses that stayed).
 
-    guess   [K], each drawn by its row of q
-    q       [K, V]: the drafter's laws; a row of zeros means that there was no guess
-    p       [K + 1, V]: the target's laws in the same places, and in the one after
+    guess   [γ], each drawn by its row of q
+    q       [γ, V]: the drafter's laws; a row of zeros means that there was no guess
+    p       [γ + 1, V]: the target's laws in the same places, and in the one after
 
     A guess x stays with the chance min(1, p(x)/q(x)). The first one that is refused is drawn again, from (p - q)₊; if none is
     refused, the target's law after them all gives one more. Tokens beyond that one are -1.
     """
-    operands.fit({"guess[K]": guess, "q[K, V]": q, "p[K+1, V]": p})
-    K, chances, redraw = len(guess), *jax.random.split(key)
-    u = jax.random.uniform(chances, (K,))
-    mine, its = (jnp.take_along_axis(a[:K], guess[:, None], -1)[:, 0] for a in (q, p))
+    operands.fit({"guess[γ]": guess, "q[γ, V]": q, "p[γ+1, V]": p})
+    gamma, chances, redraw = len(guess), *jax.random.split(key)
+    u = jax.random.uniform(chances, (gamma,))
+    mine, its = (jnp.take_along_axis(a[:gamma], guess[:, None], -1)[:, 0] for a in (q, p))
     stays = (mine > 0) & (u * mine < its)
     kept = jnp.cumprod(stays.astype(jnp.int32)).sum()
     law = residual(p, jnp.concatenate([q, jnp.zeros_like(p[:1])]))[kept]
     last = jax.random.categorical(redraw, jnp.log(law))
-    place = jnp.arange(K + 1)
+    place = jnp.arange(gamma + 1)
     tokens = jnp.where(place < kept, jnp.append(guess, 0), jnp.where(place == kept, last, -1))
     return tokens, kept
 
@@ -69,16 +69,18 @@ def agreed(guess: Sequence[int], best: Sequence[int]) -> list[int]:
 # The loops.
 
 
-def greedy(target: "Reader", drafter: Drafter, prompt: Sequence[int], n: int, K: int):
+def greedy(target: "Reader", drafter: Drafter, prompt: Sequence[int], n: int, gamma: int):
     """(n tokens, how many each pass of the target gave): always the target's likeliest token."""
 
     def check(guess, q, logits):
         return agreed(guess, logits.argmax(-1))
 
-    return _speculate(target, drafter, prompt, n, K, check, lambda: None)
+    return _speculate(target, drafter, prompt, n, gamma, check, lambda: None)
 
 
-def sample(key, target: "Reader", drafter: Drafter, prompt: Sequence[int], n: int, K: int, temperature: float = 1.0):
+def sample(
+    key, target: "Reader", drafter: Drafter, prompt: Sequence[int], n: int, gamma: int, temperature: float = 1.0
+):
     """(n tokens, how many each pass of the target gave): drawn by the target's law at this temperature."""
     if temperature <= 0:
         raise ValueError(f"a temperature is above 0, got {temperature}: for the likeliest token call `greedy`")
@@ -86,11 +88,11 @@ def sample(key, target: "Reader", drafter: Drafter, prompt: Sequence[int], n: in
 
     def check(guess, q, logits):
         padded = lambda a, rows: np.concatenate([a, np.zeros((rows - len(a), *a.shape[1:]), a.dtype)])  # noqa: E731
-        guess, q, logits = padded(np.array(guess, np.int32), K), padded(q, K), padded(logits, K + 1)
+        guess, q, logits = padded(np.array(guess, np.int32), gamma), padded(q, gamma), padded(logits, gamma + 1)
         tokens, kept = jax.device_get(_accept(next(keys), guess, q, logits, temperature))
         return tokens[: kept + 1].tolist()
 
-    return _speculate(target, drafter, prompt, n, K, check, lambda: next(keys))
+    return _speculate(target, drafter, prompt, n, gamma, check, lambda: next(keys))
 
 
 @jax.jit
@@ -98,13 +100,13 @@ def _accept(key, guess, q, logits, temperature):
     return accept(key, guess, q, jax.nn.softmax(logits / temperature, -1))
 
 
-def _speculate(target, drafter, prompt, n, K, check, key):
-    if K < 0 or not len(prompt):
-        raise ValueError(f"speculation needs a prompt, and K of 0 or more guesses: got {len(prompt)} tokens and K={K}")
+def _speculate(target, drafter, prompt, n, gamma, check, key):
+    if gamma < 0 or not len(prompt):
+        raise ValueError(f"speculation needs a prompt and 0 or more guesses: got {len(prompt)} tokens and {gamma}")
     tokens, passes = [int(t) for t in prompt], []
     while (left := len(prompt) + n - len(tokens)) > 0:
         # A pass gives one token besides the guesses: at the end fewer are worth guessing.
-        guess, q = drafter(tokens, min(K, left - 1), key())
+        guess, q = drafter(tokens, min(gamma, left - 1), key())
         kept = check(guess, q, target(tokens + guess, len(guess) + 1))
         tokens += kept
         passes.append(len(kept))

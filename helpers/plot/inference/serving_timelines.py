@@ -200,7 +200,7 @@ def speculation(
 ) -> Picture:
     """For each round three rows: what is drafted, what one pass of the model says in these places, and what stays.
 
-    rounds  {title: (K drafted tokens, K + 1 of the model's own, each after the drafts before it)}
+    rounds  {title: (γ drafted tokens, γ + 1 of the model's own, each after the drafts before it)}
     before  the last tokens of the text
     """
     with rc_context(STYLE):

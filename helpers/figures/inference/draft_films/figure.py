@@ -45,20 +45,20 @@ class Rounds:
         return f"{made} tokens in {len(self.passes)} passes of the model, {made / len(self.passes):.1f} tokens each."
 
 
-def rounds(words: Sequence[str], start: int, drafted: Sequence[str], K: int) -> Rounds:
+def rounds(words: Sequence[str], start: int, drafted: Sequence[str], gamma: int) -> Rounds:
     """All steps until the text is whole.
 
     words    the text that the model would generate by itself, with its prompt
     start    words of the prompt
     drafted  what the draft model proposes in each place of the text
-    K        drafts of a round
+    gamma    drafts of a round
 
     >>> rounds("a b c d e f".split(), 1, "a b c x e f".split(), 2).passes
     (3, 2)
     """
     frames, passes, at = [], [], start
     while at < len(words):
-        n = min(K, len(words) - at - 1)
+        n = min(gamma, len(words) - at - 1)
         drafts, own = tuple(drafted[at : at + n]), tuple(words[at : at + n + 1])
         done, turn = tuple(words[:at]), len(passes) + 1
         kept = next((i for i, (d, o) in enumerate(zip(drafts, own)) if d != o), n)

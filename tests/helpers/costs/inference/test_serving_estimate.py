@@ -305,8 +305,8 @@ def test_what_is_in_caches_is_seen_and_not_read(hits, users):
 
 @walks([(0.8,), (0.9, 0.7), (0.85, 0.7, 0.5)], ["llama-3-70b", "deepseek-v3"])
 def test_drafts_gain_what_speculative_decoding_says(drafts, name):
-    """One sequence at a time, where a step of K + 1 tokens takes hardly longer than one of one: 1 + a + ab + ... tokens for a step and
-    K drafts (Leviathan et al. 2022). Experts of more tokens are more, which the gain pays for."""
+    """One sequence at a time, where a step of γ + 1 tokens takes hardly longer than one of one: 1 + a + ab + ... tokens for a step and
+    γ drafts (Leviathan et al. 2022). Experts of more tokens are more, which the gain pays for."""
     like = Deployment(tp=8, weights="fp8", rest="fp8")
     s, c = Server(model(name), chip("H200"), like, ENGINES["sglang"]), model(name)
     step, draft = (Server(x, chip("H200"), like, s.engine).decode(1, 4000).mid for x in (c, module(c)))

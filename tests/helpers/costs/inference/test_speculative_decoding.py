@@ -13,7 +13,7 @@ from helpers.costs.inference.prefill_and_decode_step import Replica
 from helpers.costs.inference.speculative_decoding import (
     acceptance,
     accepted,
-    best_K,
+    best_gamma,
     draft_cost,
     expected_tokens,
     flops_ratio,
@@ -46,20 +46,20 @@ def test_what_comes_out_has_the_targets_law(p, q):
 
 
 @walks([0.0, 0.3, 0.9, 1.0], [0, 1, 4])
-def test_tokens_of_a_pass_by_enumeration(a, K):
+def test_tokens_of_a_pass_by_enumeration(a, gamma):
     """Every pattern of accepted and refused tokens, with its probability: those before the first refusal, and one more."""
     total = 0.0
-    for pattern in product((True, False), repeat=K):
-        kept = pattern.index(False) if False in pattern else K
+    for pattern in product((True, False), repeat=gamma):
+        kept = pattern.index(False) if False in pattern else gamma
         total += np.prod([a if ok else 1 - a for ok in pattern]) * (kept + 1)
-    assert expected_tokens(a, K) == pytest.approx(total) and 1 <= total <= K + 1
+    assert expected_tokens(a, gamma) == pytest.approx(total) and 1 <= total <= gamma + 1
 
 
 def test_the_best_number_of_guesses():
     for a, c, per in ((0.6, 0.1, 0.0), (0.9, 0.02, 0.1), (0.3, 0.3, 0.0), (0.3, 0.29, 0.0)):
-        K = best_K(a, c, per)
+        gamma = best_gamma(a, c, per)
         gains = [speed_up(a, k, c, 1 + k * per) for k in range(65)]
-        assert gains[K] == pytest.approx(max(gains)) and (K > 0) == (a > c + per)
+        assert gains[gamma] == pytest.approx(max(gains)) and (gamma > 0) == (a > c + per)
     assert speed_up(0.7, 3, 0.1) == pytest.approx((1 + 0.7 + 0.49 + 0.343) / 1.3)
     assert flops_ratio(1.0, 4, 0.1) == pytest.approx(5.4 / 5) and flops_ratio(0.5, 4, 0.1) > 2
 
@@ -114,7 +114,7 @@ def test_errors_say_what_would_be_right():
         (lambda: acceptance([0.5, 0.5], [1.0]), "these have 2 and 1"),
         (lambda: acceptance([0.5, 0.6], [0.5, 0.5]), "adds up to 1, got a sum of 1.1"),
         (lambda: expected_tokens(1.2, 3), "a share between 0 and 1, not 1.2"),
-        (lambda: best_K(np.array([0.5]), 0.1), "take speed_up for arrays"),
+        (lambda: best_gamma(np.array([0.5]), 0.1), "take speed_up for arrays"),
         (lambda: tokens_of_a_pass([0.5, 1.2]), r"a share between 0 and 1 at every position, not \[0.5, 1.2\]"),
         (lambda: passes([0.5], 0), "n is a whole number of 1 or more"),
     )
