@@ -39,6 +39,7 @@ MOVED = {
     "helpers.kernels.attention.online_softmax": "helpers.kernels.attention.softmax",
     "helpers.kernels.attention.rolling_kv_cache": "helpers.kernels.attention.dense_attention",
     "helpers.kernels.attention.striped_attention": "helpers.kernels.attention.ring_attention",
+    "helpers.kernels.experts.decoder": "helpers.kernels.experts.two_meshes",
     "helpers.kernels.inference.chunked_prefill": "helpers.kernels.inference.kv_cache",
     "helpers.kernels.inference.cross_layer_kv_sharing": "helpers.kernels.inference.kv_cache",
     "helpers.kernels.inference.decode_tp_fsdp_dp": "helpers.kernels.inference.decode_layouts",
@@ -57,14 +58,13 @@ MOVED = {
     "helpers.kernels.training.tensor_parallel": "helpers.kernels.training.data_parallel_and_fsdp",
     "helpers.kernels.training.transformer_in_stages": "helpers.kernels.training.pipeline_parallel",
     "helpers.kernels.transformers.rematerialisation": "helpers.kernels.transformers.backward_pass",
-    "helpers.trace.compiled.jaxpr_vs_hlo_collectives": "helpers.trace.compiled.program_vs_compiled",
 }
 
 RENAMED = {  # of a module under its old name: {old name of what is in it: the new one}
     "helpers.kernels.attention.eight_bit_attention": {"attention": "eight_bit", "blocks": "quantised"},
     "helpers.kernels.attention.flash_attention_all_blocks": {"flash": "flash_all_blocks"},
     "helpers.kernels.attention.flash_work_partitioning": {
-        "forward": "forward_by_rows", "backward": "backward_by_columns", "row": "row_of_blocks", "column": "column_of_blocks"
+        "forward": "forward_by_rows", "backward": "backward_by_columns"
     },
     "helpers.kernels.inference.cross_layer_kv_sharing": {
         "empty": "empty_shared", "extend": "extend_shared"

@@ -61,9 +61,7 @@ class Slow:
         self.held += np.size(value)
         self.most = max(self.most, self.held)
         if self.M is not None and self.held > self.M:
-            raise ValueError(
-                f"fast memory has room for {self.M:,} floats and would hold {self.held:,}: drop something, or take less at a time"
-            )
+            raise ValueError(f"fast memory has room for {self.M:,} floats and would hold {self.held:,}: drop something")
         return value
 
     def drop(self, *values) -> None:
@@ -95,19 +93,20 @@ def softmax(memory: Slow, fused: bool = False) -> None:
 
 def softmax_in_passes(memory: Slow, kind: str = "online") -> None:
     """y = softmax of one row x, of which fast memory never has more than a number: "naive", "safe" or "online"."""
-    x = [lambda i=i: memory.load("x", i) for i in range(len(memory["x"]))]
-    m, total = (-np.inf, 0.0) if kind == "online" else (0.0, 0.0)
+
+    def read():
+        for i in range(len(memory["x"])):
+            value = memory.load("x", i)
+            memory.drop(value)
+            yield value
+
+    m, total = (0.0, 0.0) if kind == "naive" else (-np.inf, 0.0)
     if kind == "safe":
-        m = -np.inf
-        for load in x:
-            memory.drop(v := load())
-            m = max(m, v)
-    for load in x:
-        memory.drop(v := load())
+        m = max(read())
+    for v in read():
         new = max(m, v) if kind == "online" else m
         total, m = total * (np.exp(m - new) if m > -np.inf else 0.0) + np.exp(v - new), new
-    for i, load in enumerate(x):
-        memory.drop(v := load())
+    for i, v in enumerate(read()):
         memory.store("y", np.exp(v - m) / total, i, like=memory["x"].shape)
 
 

@@ -64,9 +64,8 @@ def mesh(topology: str, sizes: Mapping[str, int], slices: int = 1) -> Mesh:
     except Exception as e:
         raise ValueError(f"libtpu knows no slice {topology!r}; write one as v5e:4x4 or v5p:4x4x4") from e
     if prod(sizes.values()) != len(chips):
-        raise ValueError(
-            f"{_name(topology, slices)} has {len(chips)} devices and the mesh {dict(sizes)} takes {prod(sizes.values())}"
-        )
+        name, wanted = _name(topology, slices), prod(sizes.values())
+        raise ValueError(f"{name} has {len(chips)} devices and the mesh {dict(sizes)} takes {wanted}")
     kinds = (AxisType.Auto,) * len(sizes)
     if slices > 1:
         first, *rest = sizes.values()
@@ -103,12 +102,10 @@ def compile_for(
 
     A program that does not fit into HBM gives a record with `refused`.
     """
-    if len(ins) != len(shapes):
-        raise ValueError(f"{len(shapes)} shapes and {len(ins)} shardings: each argument needs one of either")
     m = mesh(topology, sizes, slices)
     args = [
         jax.ShapeDtypeStruct(shape, LONG.get(dtype, dtype), sharding=jax.NamedSharding(m, spec(how)))
-        for shape, how in zip(shapes, ins)
+        for shape, how in zip(shapes, ins, strict=True)
     ]
     program = sharded(f, m, ins, out) if per_device else jax.jit(f, out_shardings=jax.NamedSharding(m, spec(out)))
     return replace(made(program, *args, mesh=m), target=_name(topology, slices))
@@ -128,9 +125,8 @@ def report(stored: Mapping, name: str, f: Callable, *, per_device: bool = False)
             dtype=case["dtype"], per_device=per_device, slices=case.get("slices", 1),
         )  # fmt: skip
     made_by = ", ".join(f"{p} {v}" for p, v in stored["versions"].items())
-    return from_json(
-        case["made"], f"Stored: compiled on {stored['date']} with {made_by}; libtpu is not installed here."
-    )
+    note = f"Stored: compiled on {stored['date']} with {made_by}; libtpu is not installed here."
+    return from_json(case["made"], note)
 
 
 def store(script: str, **results) -> None:

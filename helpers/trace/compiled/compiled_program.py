@@ -64,50 +64,34 @@ class Program(show.Table):
 
     @property
     def title(self) -> str:
-        return f"{self.target}, {mesh_name(self.sizes)}"
+        mesh = "mesh " + ", ".join(f"{a}={n}" for a, n in self.sizes.items()) if self.sizes else "one device"
+        return f"{self.target}, {mesh}"
 
     def rows(self) -> list[tuple[str, ...]]:
         """One line for each kind, axes, shape and schedule, as text: what, runs, result, V, sent, meanwhile."""
+        pieces = lambda c: f", {c.pieces} pieces" if c.pieces > 1 else ""  # noqa: E731
         alike: dict[tuple, list[Made]] = {}
         for c in self.collectives:
             alike.setdefault((c.kind, where(c), c.outs, c.behind, c.pieces, c.times), []).append(c)
         return [
             (
                 f"{c.kind}_{where(c)}",
-                "?" if c.times is None else f"{len(group) * c.times:,}",
+                "?" if c.times is None else f"{(1 + len(more)) * c.times:,}",
                 ", ".join(f"{dtype}{list(shape)}" for dtype, shape in c.outs),
                 show.bytes(c.bytes),
-                show.bytes(sum(other.wire for other in group)),
-                meanwhile(c),
+                show.bytes(c.wire + sum(other.wire for other in more)),
+                "nothing" if c.behind is None else f"{c.behind} matmul{'s' * (c.behind != 1)}{pieces(c)}",
             )
-            for group in alike.values()
-            for c in group[:1]
+            for c, *more in alike.values()
         ]
 
     @property
     def below(self) -> list[str]:
         """What the table does not show: memory, a refusal, where the record comes from."""
-        out = [str(self.refused)] if self.refused else []
-        if not self.refused and not self.collectives:
-            out.append("It sends nothing.")
+        out = [str(self.refused)] if self.refused else [] if self.collectives else ["It sends nothing."]
         if m := self.memory:
-            out.append(
-                f"Memory on one device: arguments {show.ibytes(m.arguments)}, results {show.ibytes(m.results)}, "
-                f"temporary {show.ibytes(m.temporary)}, peak {show.ibytes(m.peak)}."
-            )
+            out.append("Memory on one device: " + ", ".join(f"{k} {show.ibytes(n)}" for k, n in vars(m).items()) + ".")
         return out + ([self.note] if self.note else [])
-
-
-def meanwhile(c: Made) -> str:
-    """What runs between the start and the end of a collective."""
-    if c.behind is None:
-        return "nothing"
-    return f"{c.behind} matmul{'s' * (c.behind != 1)}" + (f", {c.pieces} pieces" if c.pieces > 1 else "")
-
-
-def mesh_name(sizes: Mapping[str, int]) -> str:
-    """A mesh in words: mesh X=4, Y=2."""
-    return "mesh " + ", ".join(f"{a}={n}" for a, n in sizes.items()) if sizes else "one device"
 
 
 def made(f: Callable, *args, mesh: jax.sharding.Mesh | None = None) -> Program:

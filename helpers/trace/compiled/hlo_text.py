@@ -11,7 +11,7 @@ Works on CPU, GPU and TPU text of JAX 0.10 to 0.12. Show what it reads; never gr
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from math import prod
 
 from helpers.trace.jaxpr.collectives import moving
@@ -27,13 +27,7 @@ KINDS = {
     "ragged-all-to-all": "AllToAll",
     "collective-permute": "Permute",
 }
-BETWEEN_SLICES = {
-    "ALL_GATHER": "AllGather",
-    "REDUCE_SCATTER": "ReduceScatter",
-    "ALL_REDUCE": "AllReduce",
-    "ALL_TO_ALL": "AllToAll",
-    "ONE_TO_ONE": "Permute",
-}
+BETWEEN_SLICES = {name.upper().replace("-", "_"): kind for name, kind in KINDS.items()} | {"ONE_TO_ONE": "Permute"}
 DTYPES = {"s8": "int8", "s16": "int16", "s32": "int32", "s64": "int64", "s4": "int4", "u8": "uint8", "u32": "uint32",
           "pred": "bool", "f8e4m3fn": "fp8", "f8e5m2": "fp8", "f4e2m1fn": "fp4"}  # fmt: skip
 
@@ -52,8 +46,6 @@ class Made:
     times    how often it runs; None if its loop does not say
     behind   matmuls that run between its start and its end; None if the program waits for it
     pieces   fusions that it is spread over
-    sliced   True for an AllReduce of which each device then keeps only a part
-    source   the operation that it comes from, as JAX named it
     """
 
     kind: str
@@ -64,8 +56,6 @@ class Made:
     times: int | None = 1
     behind: int | None = None
     pieces: int = 1
-    sliced: bool = False
-    source: str = field(default="", compare=False)
 
     @property
     def bytes(self) -> float:
@@ -135,10 +125,8 @@ class Text:
         for line in self.lines:
             for name in line.operands:
                 self.users.setdefault(name, []).append(line)
-        m = re.search(r"num_partitions=(\d+)", text)
-        self.devices = int(m[1]) if m else 1
-        m = re.search(r"^ENTRY\s+%?([\w.\-]+)", text, re.M)
-        self.entry = m[1] if m else ""
+        self.devices = int(_group(r"num_partitions=(\d+)", text) or 1)
+        self.entry = _group(r"(?m)^ENTRY\s+%?([\w.\-]+)", text)
         self.scheduled = "is_scheduled=true" in text
         self._matmuls: dict[str, int] = {}
 
@@ -154,8 +142,8 @@ class Text:
 
     def _runs(self, loop: Line) -> int | None:
         """How often a loop runs: what it says itself, or from its test, `i < limit`, and its step, `i + step`."""
-        if m := re.search(r'"known_trip_count":\{"n":"(\d+)"\}', loop.rest):
-            return int(m[1])
+        if said := _group(r'"known_trip_count":\{"n":"(\d+)"\}', loop.rest):
+            return int(said)
         body = self.inside.get(_attr(loop, "body"), [])
         for test in self.inside.get(_attr(loop, "condition"), []):
             if test.op == "compare" and "direction=LT" in test.rest and body:
@@ -179,8 +167,8 @@ class Text:
         while line.op in ("copy", "bitcast", "copy-done", "copy-start"):
             line = self.by_name[line.operands[0]]
         if line.op == "constant":
-            m = re.match(r"(\d+)\)", line.rest)
-            return int(m[1]) if m else None
+            said = _group(r"^(\d+)\)", line.rest)
+            return int(said) if said else None
         loop = self.loops.get(line.computation)
         if line.op != "get-tuple-element" or not loop or self.by_name[line.operands[0]].op != "parameter":
             return None
@@ -191,9 +179,8 @@ class Text:
 
     def matmuls(self, line: Line) -> int:
         """Matrix products in one instruction, those of the computations that it calls included."""
-        if line.op in ("dot", "convolution", "ragged-dot"):
-            return 1
-        if line.op == "custom-call" and re.search(r'custom_call_target="[^"]*(gemm|matmul)', line.rest):
+        library = line.op == "custom-call" and re.search(r'custom_call_target="[^"]*(gemm|matmul)', line.rest)
+        if line.op in ("dot", "convolution", "ragged-dot") or library:
             return 1
         bodies = [_attr(line, "body")] if line.op == "while" else []
         return sum(map(self.matmuls_in, [*line.calls, *bodies]))
@@ -201,7 +188,6 @@ class Text:
     def matmuls_in(self, computation: str) -> int:
         """Matrix products in a computation, loop bodies once; `entry` is that of the whole program."""
         if computation not in self._matmuls:
-            self._matmuls[computation] = 0  # no computation calls itself; this only guards against a broken text
             self._matmuls[computation] = sum(self.matmuls(line) for line in self.inside.get(computation, []))
         return self._matmuls[computation]
 
@@ -263,16 +249,13 @@ def _made(t: Text, line: Line, sizes: Mapping[str, int]) -> Made:
     moves, found = ([[d + first for d in x] for first in slices for x in xs] for xs in (moves, found))
     axes = moving(tuple(sizes), moves, sizes) if moves else axes_of(found, sizes)
     n = _members(t, axes, found, sizes)
-    sliced = False
     if kind == "AllReduce" and line.computation.startswith("all-reduce-scatter"):
         kind, outs = "ReduceScatter", arrays(t.inside[line.computation][-1].type)
-    elif kind == "AllReduce":
-        sliced = _sliced(t, done or line)
     if kind == "AllToAll" and len(outs) > 1:  # one operand for each member: together they are the array
         ins, outs = (tuple((a[0][0], (len(a), *a[0][1])) for a in [x]) for x in (ins, outs))
     return Made(
         kind, axes, n, ins if len(ins) == len(outs) else outs, outs, t.trips(line.computation),
-        t.between(line, done) if done else None, sliced=sliced, source=_source(line),
+        t.between(line, done) if done else None,
     )  # fmt: skip
 
 
@@ -281,16 +264,10 @@ def _members(t: Text, axes: tuple[str, ...] | None, groups: list[list[int]], siz
     return prod(sizes[a] for a in axes) if axes is not None else max(map(len, groups), default=t.devices)
 
 
-def _source(line: Line) -> str:
-    """The operation that a line comes from, as JAX named it; "" if it does not say."""
-    found = re.search(r'op_name="([^"]*)"', line.rest)
-    return found[1] if found else ""
-
-
 def _asked(line: Line) -> str:
     """The collective that a send asks of the network between slices; "" if it is no such send."""
-    m = line.op == "send" and re.search(r'_xla_megascale_transfer_type="(\w+)"', line.rest)
-    return BETWEEN_SLICES.get(m[1], "") if m else ""
+    kind = _group(r'_xla_megascale_transfer_type="(\w+)"', line.rest)
+    return BETWEEN_SLICES.get(kind, "") if line.op == "send" else ""
 
 
 def _between_slices(t: Text, line: Line, sizes: Mapping[str, int]) -> Made:
@@ -304,22 +281,12 @@ def _between_slices(t: Text, line: Line, sizes: Mapping[str, int]) -> Made:
     n = _members(t, axes, found, sizes)
     ins, outs = (arrays(x.type)[:1] for x in (line, receive))
     trips, behind = t.trips(line.computation), t.between(line, done)
-    return Made(_asked(line), axes, n, ins, outs, trips, behind, source=_source(line))
-
-
-def _sliced(t: Text, line: Line, depth: int = 3) -> bool:
-    """True if all that reads an all-reduce takes a slice of it that depends on the device, at once or after converting it."""
-    users = t.users.get(line.name, [])
-    if not users or not depth:
-        return False
-    inner = [(u, {u.op} | {x.op for c in u.calls for x in t.inside.get(c, [])}) for u in users]
-    return all("dynamic-slice" in ops or (not t.matmuls(u) and _sliced(t, u, depth - 1)) for u, ops in inner)
+    return Made(_asked(line), axes, n, ins, outs, trips, behind)
 
 
 def _chain(line: Line) -> str:
     """What a TPU's pieces of one collective have in common; channel numbers are shared by different ones."""
-    m = re.search(r'chain_id="(\d+)"', line.rest)
-    return m[1] if m else ""
+    return _group(r'chain_id="(\d+)"', line.rest)
 
 
 _ARRAY = re.compile(r"\b(pred|bf16|[sufc]\d+|f\d+e\d+m\d+\w*)\[([\d,<=]*)\]")
@@ -340,9 +307,14 @@ def arrays(type_: str) -> tuple[Array, ...]:
     return tuple(found) if len(found) == 1 else tuple(a for a in found if a != ("uint32", ()))
 
 
-def _attr(line: Line, name: str) -> str:
-    m = re.search(name + r"=%?([\w.\-]+)", line.rest)
+def _group(pattern: str, text: str) -> str:
+    """What the pattern's group matches in a text; "" if nothing does."""
+    m = re.search(pattern, text)
     return m[1] if m else ""
+
+
+def _attr(line: Line, name: str) -> str:
+    return _group(name + r"=%?([\w.\-]+)", line.rest)
 
 
 def _lines(text: str) -> Iterator[Line]:

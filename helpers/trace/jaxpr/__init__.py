@@ -1,4 +1,4 @@
-"""Count what a program asks for, from its jaxpr: FLOPs, bytes, collectives, residuals, attention, Pallas kernels.
+"""Count what a program asks for, from its jaxpr: FLOPs, bytes, collectives, residuals, attention.
 
 May import: helpers.costs, helpers.kernels.
 Tests: tests/helpers/trace/jaxpr.

@@ -3,6 +3,7 @@ that a blocked program moves; and what a decoder attends to.
 """
 
 from collections.abc import Callable
+from copy import copy
 from dataclasses import dataclass
 from math import prod
 
@@ -41,10 +42,7 @@ class Arrays(show.Table, tuple):
     def __str__(self) -> str:
         return "\n".join([*(f"{n} x {a}" for a, n in self.rows()), f"saved: {show.bytes(self.bytes)}"])
 
-    @property
-    def below(self) -> tuple[str, ...]:
-        return (f"{show.bytes(self.bytes)} in all",)
-
+    below = property(lambda self: (f"{show.bytes(self.bytes)} in all",))
     __repr__ = __str__
 
 
@@ -62,14 +60,14 @@ def saved(f: Callable, *args) -> Arrays:
     saved: 512 B
     """
     leaves, tree = jax.tree.flatten(args)
-    gradients = [jnp.issubdtype(a.dtype, jnp.inexact) for a in leaves]
+    floats = [i for i, a in enumerate(leaves) if jnp.issubdtype(a.dtype, jnp.inexact)]
 
     def residuals(*leaves):
-        def by_floats(*floats):
-            floats = iter(floats)
-            return f(*jax.tree.unflatten(tree, [next(floats) if s else a for a, s in zip(leaves, gradients)]))
+        def by_floats(*given):
+            mine = dict(zip(floats, given))
+            return f(*jax.tree.unflatten(tree, [mine.get(i, a) for i, a in enumerate(leaves)]))
 
-        return jax.tree.leaves(jax.vjp(by_floats, *(a for a, s in zip(leaves, gradients) if s))[1])
+        return jax.tree.leaves(jax.vjp(by_floats, *(leaves[i] for i in floats))[1])
 
     jaxpr = open_jaxpr(jax.make_jaxpr(residuals)(*leaves))
     given = {*jaxpr.invars, *jaxpr.constvars}
@@ -88,18 +86,16 @@ def squares(f: Callable, *args, T: int, S: int, backward: bool = False) -> Array
     >>> squares(lambda q, k: jax.nn.softmax(q @ k.T), q, q, T=64, S=64)[0]
     ((64, 64), 'f32')
     """
-    if backward:
-        forward = f
 
-        def f(*args):
-            out, pull = jax.vjp(forward, *args)
-            return pull(out)
+    def both(*args):
+        out, pull = jax.vjp(f, *args)
+        return pull(out)
 
-    closed = jax.make_jaxpr(f)(*args)
+    closed = jax.make_jaxpr(both if backward else f)(*args)
     most = max((size(v) for v in open_jaxpr(closed).invars), default=0)
     if most >= T * S:
         raise ValueError(
-            f"an argument has {most:,} numbers, no fewer than T·S = {T * S:,}: make T and S longer, or H smaller"
+            f"an argument has {most:,} numbers, T·S = {T * S:,} or more: make T and S longer, or H smaller"
         )
     # Of a loop what it stacks up, besides what its body makes.
     made = [v for e in walk(closed) if not e.opens or e.name == "scan" for v in e.eqn.outvars]
@@ -164,9 +160,8 @@ class _Traffic:
             elif name == "scan":
                 self.scan(eqn, times)
             elif name == "while":
-                n = eqn.params["cond_nconsts"]
-                trips = trips_of(eqn)  # 0 is a number
-                self.enter(eqn.params["body_jaxpr"], eqn.invars[n:], times * (1 if trips is None else trips), ())
+                once = times * (1 if (trips := trips_of(eqn)) is None else trips)
+                self.enter(eqn.params["body_jaxpr"], eqn.invars[eqn.params["cond_nconsts"] :], once, ())
             else:
                 self.equation(eqn, name, times)
 
@@ -178,14 +173,11 @@ class _Traffic:
 
     def cond(self, eqn, times: int) -> None:
         """Of the branches the one that moves most."""
-        ways = []
-        for branch in eqn.params["branches"]:
-            way = _Traffic(self.M)
+        ways = [copy(self) for _ in eqn.params["branches"]]
+        for way, branch in zip(ways, eqn.params["branches"]):
             way.slow = set(self.slow)
             way.enter(branch, eqn.invars[1:], times, eqn.outvars)
-            ways.append(way)
-        most = max(ways, key=lambda way: way.read + way.written)
-        self.read, self.written, self.slow = self.read + most.read, self.written + most.written, most.slow
+        vars(self).update(vars(max(ways, key=lambda way: way.read + way.written)))
 
     def scan(self, eqn, times: int) -> None:
         inner, n = open_jaxpr(eqn.params["jaxpr"]), eqn.params["length"]

@@ -5,9 +5,10 @@ Collectives that a compiler adds by itself are not there: along Auto axes nothin
 operands and results tell that an operation needs one, and `Sent.doubts` says so.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import prod
+from math import inf, prod
 
 import jax
 import numpy as np
@@ -27,7 +28,7 @@ UNKNOWN_TRIPS = "A while loop does not say how often it runs: what it sends is c
 BRANCHES = "Branches of a cond send different things: only the one that sends most is counted."
 
 
-class _Sizes(dict):
+class Sizes(dict):
     """Axis sizes as `Collective.wire` asks a mesh for them; any names will do."""
 
     def size(self, names) -> int:
@@ -48,7 +49,7 @@ class Sent(show.Table, tuple):
         cls, collectives: Iterable[Collective] = (), sizes: Mapping[str, int] | None = None, doubts=(), feeds=()
     ):
         self = super().__new__(cls, collectives)
-        self.sizes, self.doubts = _Sizes(sizes or {}), tuple(doubts)
+        self.sizes, self.doubts = Sizes(sizes or {}), tuple(doubts)
         self.feeds = tuple(feeds) or (None,) * len(self)
         return self
 
@@ -66,26 +67,19 @@ class Sent(show.Table, tuple):
     @property
     def by_axis(self) -> dict[str, float]:
         """Bytes that one device sends, by the axes that the collectives run over: {"X": 1536.0, "XY": 64.0}."""
-        out: dict[str, float] = {}
+        out = Counter()
         for c in self:
-            name = "".join(c.axes)
-            out[name] = out.get(name, 0) + c.wire(self.sizes)
-        return out
+            out["".join(c.axes)] += c.wire(self.sizes)
+        return dict(out)
 
     def rows(self) -> list[tuple[str, ...]]:
         """The table, line by line: kind, axes, operand, result, runs, bytes that a device sends, where it stands."""
-        return [
-            (
-                c.kind,
-                "".join(c.axes) + (f", groups of {c.within}" if c.within else ""),
-                f"{c.dtype}{list(c.shape)}",
-                f"{c.dtype}{list(c.out)}",
-                f"{c.times:,}",
-                show.bytes(c.wire(self.sizes)),
-                c.note,
-            )
-            for c in self
-        ]
+        rows = []
+        for c in self:
+            axes = "".join(c.axes) + (f", groups of {c.within}" if c.within else "")
+            arrays = f"{c.dtype}{list(c.shape)}", f"{c.dtype}{list(c.out)}"
+            rows.append((c.kind, axes, *arrays, f"{c.times:,}", show.bytes(c.wire(self.sizes)), c.note))
+        return rows
 
     @property
     def below(self) -> list[str]:
@@ -93,10 +87,8 @@ class Sent(show.Table, tuple):
         if not self:
             return ["nothing is sent", *self.doubts]
         each = ", ".join(f"{show.bytes(b)} over {a}" for a, b in self.by_axis.items())
-        return [
-            f"each device sends {show.bytes(self.wire)}" + (f": {each}" if len(self.by_axis) > 1 else ""),
-            *self.doubts,
-        ]
+        total = f"each device sends {show.bytes(self.wire)}"
+        return [f"{total}: {each}" if len(self.by_axis) > 1 else total, *self.doubts]
 
 
 def sent(f: Callable, *args) -> Sent:
@@ -188,12 +180,9 @@ def leaves_to_compiler(eqn) -> bool:
 def _sharded(aval) -> set[tuple[str, int | None]]:
     """(axis, dimension) for each axis of more than one device along which an array is cut; None for one not yet summed over."""
     mesh, spec = aval.sharding.mesh, aval.sharding.spec
-    cut = {
-        (a, d)
-        for d, axes in enumerate(getattr(spec, "partitions", spec))
-        for a in ((axes,) if isinstance(axes, str) else axes or ())
-    }
-    cut |= {(a, None) for a in spec.unreduced}
+    cut = {(a, None) for a in spec.unreduced}
+    for d, axes in enumerate(getattr(spec, "partitions", spec)):
+        cut |= {(a, d) for a in ((axes,) if isinstance(axes, str) else axes or ())}
     return {(a, d) for a, d in cut if mesh.shape.get(a, 1) > 1}
 
 
@@ -222,17 +211,14 @@ def device_program(jaxpr) -> DeviceProgram:
     permutes = [v for v in visits if v.name == "ppermute" and v.axes]
     far = (hops(v.eqn.params["perm"], [v.axes[a] for a in _axes(v.eqn)]) for v in permutes)
     products = [v for v in visits if v.name in MATMULS]
-    endless = any("while x?" in v.path for v in products)
+    total = sum(inf if "while x?" in v.path else v.loops * flops(v.eqn) for v in products)
+    arrays = [x.aval for x in results if getattr(x.aval, "shape", ()) and hasattr(x.aval, "dtype")]
     return DeviceProgram(
         sent=read(jaxpr),
         far=max(far, default=0),
-        made=[
-            (tuple(x.aval.shape), short(x.aval.dtype))
-            for x in results
-            if getattr(x.aval, "shape", ()) and hasattr(x.aval, "dtype")
-        ],
+        made=[(tuple(a.shape), short(a.dtype)) for a in arrays],
         largest=max(map(nbytes, results), default=0),
-        flops=None if endless else sum(v.loops * flops(v.eqn) for v in products),
+        flops=None if total == inf else total,
     )
 
 
@@ -265,9 +251,9 @@ def _collectives(v: Visit, sizes: Mapping[str, int]):
     for here, there in zip(v.eqn.invars, v.eqn.outvars) if axes else ():
         shape, out = here.aval.shape, there.aval.shape
         if not p.get("tiled", True) and kind == "AllGather":
-            shape = _with_one(shape, p["all_gather_dimension"])
+            shape = (*shape[: (at := p["all_gather_dimension"])], 1, *shape[at:])
         elif not p.get("tiled", True) and kind == "ReduceScatter":
-            out = _with_one(out, p["scatter_dimension"])
+            out = (*out[: (at := p["scatter_dimension"])], 1, *out[at:])
         note, group = " > ".join(v.path), within(p.get("axis_index_groups"), prod(sizes[a] for a in axes))
         yield Collective(kind, axes, shape, out, short(here.aval.dtype), v.loops, note, group), here, there
 
@@ -316,23 +302,18 @@ def possible(pairs, devices: int) -> None:
     """
     target, source = {}, {}
     for s, t in ((int(s), int(t)) for s, t in pairs):
+        why = ""
         if not (0 <= s < devices and 0 <= t < devices):
-            raise ValueError(
-                f"{s} cannot send to {t} in a permutation of {devices} devices: they are 0 to {devices - 1}"
-            )
-        if t in source:
-            raise ValueError(
-                f"devices {source[t]} and {s} cannot both send to {t} in one permutation: each device receives from one at most"
-            )
-        if s in target:
-            raise ValueError(
-                f"device {s} cannot send to both {target[s]} and {t} in one permutation: each device sends to one at most"
-            )
+            why = f"{s} cannot send to {t} in a permutation of {devices} devices: they are 0 to {devices - 1}"
+        elif t in source:
+            both = f"devices {source[t]} and {s} cannot both send to {t}"
+            why = f"{both} in one permutation: each device receives from one at most"
+        elif s in target:
+            both = f"device {s} cannot send to both {target[s]} and {t}"
+            why = f"{both} in one permutation: each device sends to one at most"
+        if why:
+            raise ValueError(why)
         target[s], source[t] = t, s
-
-
-def _with_one(shape: tuple[int, ...], axis: int) -> tuple[int, ...]:
-    return (*shape[:axis], 1, *shape[axis:])
 
 
 def merged(collectives: Iterable[Collective]) -> Sent:

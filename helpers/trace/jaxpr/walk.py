@@ -3,6 +3,7 @@
 All that is counted about a program is a sum over this walk, so each quantity is one function of one equation.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from math import prod
@@ -15,19 +16,12 @@ from helpers import show
 from .equation_costs import MATMULS, TRANSCENDENTAL, bytes_moved, flops, is_literal, known, nbytes
 
 # Primitives that run the one jaxpr they hold exactly once, and the parameter that holds it.
-CALLS = {
-    "jit": "jaxpr",
-    "pjit": "jaxpr",
-    "closed_call": "call_jaxpr",
-    "call": "call_jaxpr",
-    "eval_jaxpr": "call_jaxpr",  # what JAX 0.12 calls a closed_call
-    "custom_jvp_call": "call_jaxpr",
-    "custom_vjp_call": "call_jaxpr",
-    "custom_vmap_call": "call",
-    "remat2": "jaxpr",
-    "checkpoint": "jaxpr",
-    "composite": "jaxpr",
-}
+CALLS = (
+    dict.fromkeys("jit pjit remat2 checkpoint composite".split(), "jaxpr")
+    # JAX 0.12 calls a closed_call eval_jaxpr.
+    | dict.fromkeys("closed_call call eval_jaxpr custom_jvp_call custom_vjp_call".split(), "call_jaxpr")
+    | {"custom_vmap_call": "call"}
+)
 
 
 @dataclass(frozen=True)
@@ -247,14 +241,12 @@ class Count:
     @property
     def doubts(self) -> tuple[str, ...]:
         """One sentence for each thing that makes these numbers less than exact; empty if nothing does."""
-        out = []
-        if self.unknown:
-            out.append(f"No rule knows {', '.join(self.unknown)}: counted as 0 FLOPs.")
-        if self.unknown_trips:
-            out.append("A while loop does not say how often it runs: its body is counted once.")
-        if self.branches:
-            out.append("Of each cond, only the branch with the most FLOPs is counted.")
-        return tuple(out)
+        doubts = {
+            f"No rule knows {', '.join(self.unknown)}: counted as 0 FLOPs.": self.unknown,
+            "A while loop does not say how often it runs: its body is counted once.": self.unknown_trips,
+            "Of each cond, only the branch with the most FLOPs is counted.": self.branches,
+        }
+        return tuple(sentence for sentence, holds in doubts.items() if holds)
 
     def __str__(self) -> str:
         rows = [("", "runs", "FLOPs", "bytes, unfused")]
@@ -278,17 +270,13 @@ def count(f: Callable, *args) -> Count:
     (True, True)
     """
     closed = jax.make_jaxpr(f)(*args)
-    tallies, unknown, devices, unknown_trips, branches = {}, {}, 1, False, False
-    for v in walk(closed):
-        devices = max(devices, v.devices)
+    visits, tallies, unknown = list(walk(closed)), {}, Counter()
+    for v in visits:
         if v.opens:
-            unknown_trips |= v.trips is None
-            branches |= v.name == "cond"
             continue
         if not known(v.eqn):
-            unknown[v.name] = unknown.get(v.name, 0) + v.times
-        old = tallies.get(v.name, Tally(0, 0, 0))
-        does, moves = flops(v.eqn), bytes_moved(v.eqn)
+            unknown[v.name] += v.times
+        old, does, moves = tallies.get(v.name, Tally(0, 0, 0)), flops(v.eqn), bytes_moved(v.eqn)
         tallies[v.name] = Tally(old.count + v.times, old.flops + v.times * does, old.bytes + v.times * moves)
     tallies = dict(sorted(tallies.items(), key=lambda kv: (-kv[1].flops, -kv[1].bytes, kv[0])))
     total = lambda names: sum(t.flops for k, t in tallies.items() if k in names)  # noqa: E731
@@ -298,11 +286,11 @@ def count(f: Callable, *args) -> Count:
         transcendentals=total(TRANSCENDENTAL),
         bytes=sum(t.bytes for t in tallies.values()),
         io_bytes=io_bytes(closed),
-        devices=devices,
+        devices=max((v.devices for v in visits), default=1),
         by_primitive=tallies,
-        unknown=unknown,
-        unknown_trips=unknown_trips,
-        branches=branches,
+        unknown=dict(unknown),
+        unknown_trips=any(v.trips is None for v in visits),
+        branches=any(v.opens and v.name == "cond" for v in visits),
     )
 
 

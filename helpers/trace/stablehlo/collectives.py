@@ -17,6 +17,7 @@ from math import inf, prod
 from operator import itemgetter
 from typing import NamedTuple
 
+import jax
 import numpy as np
 from jax.extend.mlir import ir
 from jax.extend.mlir.dialects import stablehlo
@@ -49,9 +50,7 @@ def sent_by(exported, mesh) -> Sent:
     """
     sizes = axis_sizes(mesh)
     if exported.nr_devices != prod(sizes.values()):
-        raise ValueError(
-            f"the program is for {exported.nr_devices} devices and the mesh {sizes} has {prod(sizes.values())}"
-        )
+        raise ValueError(f"the program is for {exported.nr_devices} devices, more or fewer than the mesh {sizes} has")
     with opened(exported) as module:
         reader = _Reader(module, sizes)
         return reader.sent(reader.visits())
@@ -141,15 +140,8 @@ def opened(exported) -> Iterator:
             yield module
     else:
         with make_ir_context():
-            yield _module(exported)
-
-
-def _module(exported):
-    """The module of an exported program, in the context that is open."""
-    try:
-        return exported.mlir_module(serialized=False)
-    except TypeError:  # before JAX 0.10 it hands out a text
-        return ir.Module.parse(exported.mlir_module())
+            text = jax.__version_info__ < (0, 10)  # it handed out a text before
+            yield ir.Module.parse(exported.mlir_module()) if text else exported.mlir_module(serialized=False)
 
 
 @dataclass(frozen=True)
@@ -168,9 +160,7 @@ class Held:
 
 def axis_sizes(mesh) -> dict[str, int]:
     """{"X": 4, "Y": 2} of any kind of mesh."""
-    if isinstance(mesh, Mapping):
-        return dict(mesh)
-    return dict(mesh.shape if hasattr(mesh, "axis_names") else mesh.sizes)
+    return dict(mesh if isinstance(mesh, Mapping) else mesh.shape if hasattr(mesh, "axis_names") else mesh.sizes)
 
 
 class _At(NamedTuple):
@@ -289,15 +279,11 @@ def needed(block) -> list:
     """The operations of one block whose results reach its end or that have an effect."""
     live, kept = set(), []
     for op in reversed([o.operation for o in block]):
-        results = op.results
-        if not len(results) or any(r in live for r in results) or _has_effect(op):
+        results, effect = op.results, "has_side_effect" in op.attributes and op.attributes["has_side_effect"].value
+        if not len(results) or any(r in live for r in results) or effect:
             kept.append(op)
             live.update(operands(op) if len(op.regions) else op.operands)
     return kept[::-1]
-
-
-def _has_effect(op) -> bool:
-    return "has_side_effect" in op.attributes and bool(op.attributes["has_side_effect"].value)
 
 
 def operands(op) -> Iterator:
@@ -321,9 +307,11 @@ def trips(op) -> int | None:
     """How often a while runs if it only counts up, `i < limit` and `i + step` with whole numbers that stand there."""
     test, body = (r.blocks[0] for r in op.regions)
     compare = owner(ends(test)[0])
-    if compare is None or compare.name != "stablehlo.compare":
-        return None
-    if "LT" not in str(compare.attributes["comparison_direction"]):
+    if (
+        compare is None
+        or compare.name != "stablehlo.compare"
+        or "LT" not in str(compare.attributes["comparison_direction"])
+    ):
         return None
     return counted_trips(*(_carried(v, op, test, body) for v in compare.operands))
 

@@ -8,11 +8,11 @@ import pytest
 from jax import lax
 from jax.sharding import NamedSharding, PartitionSpec as P
 
+from helpers import trace
 from helpers.kernels import mesh as meshes
 from helpers.trace.compiled import compiled_program
 from helpers.trace.compiled.compiled_program import made
 from helpers.trace.compiled.hlo_text import Text, read
-from helpers.trace.compiled.program_vs_compiled import beside
 from helpers.trace.jaxpr.collectives import moving
 from helpers.trace.stablehlo.replica_groups import axes_of, groups, pairs
 
@@ -186,7 +186,6 @@ def test_the_four_matmuls_on_this_cpu(case, grid):
     p = made(product(grid, out), arr(grid, a), arr(grid, b))
     assert [(c.kind, c.axes, c.bytes) for c in p.collectives] == ([wanted] if wanted else [])
     assert p.target == "cpu" and p.sizes == {"X": 4, "Y": 2} and p.matmuls == 1
-    assert [c.sliced for c in p.collectives] == [case == "3 scattered"] * len(p.collectives)
 
 
 def hop(a):
@@ -207,50 +206,18 @@ ASKED = {  # per-device programs in f32 that XLA:CPU leaves as they are
 @pytest.mark.sample(quick=3)
 def test_what_is_asked_for_in_shard_map_is_what_is_compiled(name, grid):
     f, ins, out = ASKED[name]
-    both = beside(meshes.sharded(f, grid, [ins], out), arr(grid, ins))
-    (c,) = both.made.collectives
-    (asked,) = both.asked
-    assert (c.kind, c.axes, c.times, c.wire) == (asked.kind, asked.axes, asked.times, both.asked.wire)
-    assert (c.ins, c.outs) == (((asked.dtype, asked.shape),), ((asked.dtype, asked.out),)) and both.reasons == ()
+    program, given = meshes.sharded(f, grid, [ins], out), arr(grid, ins)
+    (c,), sent = made(program, given).collectives, trace.sent(program, given)
+    (asked,) = sent
+    assert (c.kind, c.axes, c.times, c.wire) == (asked.kind, asked.axes, asked.times, sent.wire)
+    assert (c.ins, c.outs) == (((asked.dtype, asked.shape),), ((asked.dtype, asked.out),))
 
 
 def test_an_all_to_all_in_pieces_is_one_array(grid):
-    both = beside(
-        meshes.sharded(lambda a: lax.all_to_all(a, "X", 1, 0, tiled=True), grid, [P("X")], P(None, "X")),
-        arr(grid, P("X")),
-    )
-    (c,) = both.made.collectives
-    assert (c.kind, c.axes, c.bytes, c.wire) == ("AllToAll", ("X",), 4 * N * N, both.asked.wire)
-
-
-def test_reasons_for_every_difference(grid):
-    plain = beside(product(grid, P("X")), arr(grid, P("X", "Y")), arr(grid, P()))
-    assert not plain.asked and any("names no collective" in r for r in plain.reasons)
-
-    bf16 = [arr(grid, P(None, "X"), "bfloat16"), arr(grid, P("X"), "bfloat16")]
-    sliced = beside(product(grid, P(None, "X")), *bf16)
-    assert any("ReduceScatter in two steps" in r for r in sliced.reasons)
-    kept = beside(
-        meshes.sharded(lambda a, b: lax.psum_scatter(a @ b, "X", scatter_dimension=1, tiled=True), grid,
-                       ["A[I, J_X]", "B[J_X, K]"], "C[I, K_X]"), *bf16
-    )  # fmt: skip
-    assert [c.kind for c in kept.made.collectives] == ["ReduceScatter"]
-    assert sum(c.wire for c in kept.made.collectives) == 2 * kept.asked.wire and any(
-        "bf16 as f32" in r for r in kept.reasons
-    )
-
-    sums = meshes.sharded(lambda a, b: lax.psum(a, "Y") @ lax.psum(b, "Y").T, grid, [P("X"), P("X")], P("X"))
-    joined = beside(sums, arr(grid, P("X")), arr(grid, P("X")))
-    assert len(joined.asked) == 2 and len(joined.made.collectives) == 1
-    assert any("2 arrays in one AllReduce" in r for r in joined.reasons)
-
-    same = lambda a: lax.scan(lambda x, _: (x + lax.psum(a, "X"), None), a, None, length=12)[0]  # noqa: E731
-    hoisted = beside(meshes.sharded(same, grid, [P("X")], P("X")), arr(grid, P("X")))
-    assert any("once in place of 12 times" in r for r in hoisted.reasons)
-
-    one = meshes.mesh((8, 1), ("X", "Y"))
-    idle = beside(meshes.sharded(lambda a: lax.psum(a, "Y"), one, [P("X")], P("X")), arr(one, P("X")))
-    assert any("one device sends nothing" in r for r in idle.reasons)
+    program = meshes.sharded(lambda a: lax.all_to_all(a, "X", 1, 0, tiled=True), grid, [P("X")], P(None, "X"))
+    given = arr(grid, P("X"))
+    (c,) = made(program, given).collectives
+    assert (c.kind, c.axes, c.bytes, c.wire) == ("AllToAll", ("X",), 4 * N * N, trace.sent(program, given).wire)
 
 
 def test_records_survive_json_and_tables_show_them(grid):
@@ -258,10 +225,8 @@ def test_records_survive_json_and_tables_show_them(grid):
     again = compiled_program.from_json(json.loads(json.dumps(compiled_program.to_json(p))), "stored")
     assert again.collectives == p.collectives and again.memory == p.memory and again.note == "stored"
     assert "AllReduce_X" in str(p) and "stored" in str(again)
-    both = beside(product(grid, P()), arr(grid, P(None, "X")), arr(grid, P("X")))
-    for thing in (p, both):
-        html = thing._repr_html_()
-        assert html.count("<tr>") == html.count("</tr>") == 1 + len(thing.rows()) and 'scope="row"' in html
+    html = p._repr_html_()
+    assert html.count("<tr>") == html.count("</tr>") == 1 + len(p.rows()) and 'scope="row"' in html
 
 
 def test_a_refusal_is_its_two_numbers_and_other_errors_are_not_refusals():

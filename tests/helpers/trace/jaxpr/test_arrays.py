@@ -7,13 +7,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import lax
-from jax.experimental import pallas as pl
-from jax.experimental.pallas import tpu as pltpu
 
 from helpers.costs.attention import io_complexity as io
 from helpers.costs.attention.flops_and_bytes import Attention, flash as predicted
 from helpers.kernels.attention.flash_attention import flash_all_blocks as chapter_3
-from helpers.trace import kernels, moved, squares
+from helpers.trace import moved, squares
 
 T, H, b = 64, 16, 8
 
@@ -108,96 +106,6 @@ def test_a_while_that_counts_up_reads_on_each_trip_and_one_without_a_trip_nothin
 
     found = moved(program, array(T, H), M=2048)
     assert found.read == trips * 8 * H * 4
-
-
-def kernel(q, k, v, clamp=True):
-    """A causal forward pass over a grid of (queries, keys), the form of a TPU: m, l and O stay while a row goes on."""
-
-    def body(q, k, v, o, m, total, acc):
-        i, j = pl.program_id(0), pl.program_id(1)
-
-        @pl.when(j == 0)
-        def _():
-            m[...], total[...], acc[...] = jnp.full((b, 1), -jnp.inf), jnp.zeros((b, 1)), jnp.zeros((b, H))
-
-        @pl.when(j <= i)
-        def _():
-            at, key = (n * b + lax.broadcasted_iota(jnp.int32, (b, b), axis) for axis, n in ((0, i), (1, j)))
-            s = jnp.where(key <= at, q[...] @ k[...].T, -jnp.inf)
-            new = jnp.maximum(m[...], s.max(-1, keepdims=True))
-            a, p = jnp.exp(m[...] - new), jnp.exp(s - new)
-            m[...], total[...] = new, a * total[...] + p.sum(-1, keepdims=True)
-            acc[...] = a * acc[...] + p @ v[...]
-
-        @pl.when(j == pl.num_programs(1) - 1)
-        def _():
-            o[...] = acc[...] / total[...]
-
-    rows = pl.BlockSpec((b, H), lambda i, j: (i, 0))
-    keys = pl.BlockSpec((b, H), lambda i, j: (jnp.minimum(i, j) if clamp else j, 0))
-    return pl.pallas_call(
-        body, grid=(T // b, T // b), in_specs=[rows, keys, keys], out_specs=rows, out_shape=jax.ShapeDtypeStruct((T, H), q.dtype),
-        scratch_shapes=[pltpu.VMEM(s, jnp.float32) for s in ((b, 1), (b, 1), (b, H))], interpret=True,
-    )(q, k, v)  # fmt: skip
-
-
-def test_a_kernel_over_a_grid():
-    """Blocks that are masked whole are not computed, and not brought in if the index map stays where it is."""
-    q, n = array(T, H), T // b
-    (found,) = kernels(kernel, q, q, q)
-    seen = io.visits(T, T, b, b)
-    assert found.visited == seen.all == n * (n + 1) // 2 and found.products == 2 * seen.all and not found.unknown
-    assert found.looked == tuple(int(j <= i) for i in range(n) for j in range(n))
-    a = Attention(T, H=H, x=4)
-    assert found.flops == predicted(a, b).flops
-    block = 4 * b * H
-    # One block fewer of K and of V than they look at: the first row ends with the block that the second begins with.
-    assert found.fetched == (n * block, (seen.all - 1) * block, (seen.all - 1) * block) and found.written == (
-        n * block,
-    )
-    assert found.bytes == predicted(a, b).bytes - predicted(a, b).kept - 2 * block
-    (all_,) = kernels(lambda *x: kernel(*x, clamp=False), q, q, q)
-    assert all_.fetched[1] == n * n * block and all_.visited == found.visited
-    (inside,) = kernels(jax.jit(jax.checkpoint(kernel)), q, q, q)
-    assert inside == found
-
-
-def test_a_kernel_with_a_loop_of_its_own():
-    """The form of a GPU: a program loads the blocks that it needs, in a loop whose end depends on its place."""
-
-    def body(q, k, v, o):
-        i = pl.program_id(0)
-
-        def look(j, acc):
-            s = q[...] @ k[pl.ds(j * b, b), :].T
-            return acc + s @ v[pl.ds(j * b, b), :]
-
-        o[...] = lax.fori_loop(0, i + 1, look, jnp.zeros((b, H)))
-
-    whole = pl.BlockSpec((T, H), lambda i: (0, 0))
-    rows = pl.BlockSpec((b, H), lambda i: (i, 0))
-    f = pl.pallas_call(
-        body, grid=(T // b,), in_specs=[rows, whole, whole], out_specs=rows, out_shape=array(T, H), interpret=True
-    )
-    (found,) = kernels(f, *[array(T, H)] * 3)
-    seen = io.visits(T, T, b, b)
-    assert found.looked == seen.rows and found.visited == seen.all
-    # Q is read on every trip: it stands in the loop.
-    assert found.loaded == 4 * b * H * 3 * seen.all and found.fetched[1] == 4 * T * H
-
-
-def test_what_a_kernel_cannot_be_asked():
-    def body(n, x, o):
-        @pl.when(n[0] > 3)
-        def _():
-            o[...] = x[...] @ x[...]
-
-    spec = pl.BlockSpec((8, 8), lambda i: (0, 0))
-    few = pl.BlockSpec((1,), lambda i: (0,))
-    f = pl.pallas_call(body, grid=(2,), in_specs=[few, spec], out_specs=spec, out_shape=array(8, 8), interpret=True)
-    (found,) = kernels(f, jax.ShapeDtypeStruct((1,), "int32"), array(8, 8))
-    assert found.unknown == 2 and found.products == 2  # the branch with most FLOPs, and a note
-    assert kernels(dense, *[array(8, 8)] * 3) == []
 
 
 @pytest.mark.parametrize(

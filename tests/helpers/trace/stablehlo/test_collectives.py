@@ -210,7 +210,7 @@ def test_any_kind_of_mesh_and_a_program_that_was_sent_over():
     g = jax.shard_map(lambda x: lax.psum(x, "Y"), mesh=m, in_specs=P("X"), out_specs=P("X"), check_vma=False)
     e = export.deserialize(export.export(jax.jit(g))(arr(16, 4)).serialize())
     assert len({trace.sent_by(e, on) for on in (m, Mesh({"X": 4, "Y": 2}))} | {trace.sent(g, arr(16, 4))}) == 1
-    with pytest.raises(ValueError, match="for 8 devices and the mesh"):
+    with pytest.raises(ValueError, match="for 8 devices, more or fewer than the mesh"):
         trace.sent_by(e, {"X": 4})
 
 
