@@ -111,31 +111,6 @@ def lengths(given, B: int, S: int | None = None) -> jax.Array | None:
     return n
 
 
-def numbers(kind: str, given, n: int) -> None:
-    """ValueError if some of the given numbers, of n things, are none of 0 to n - 1: JAX would take the last one, or nothing.
-
-    >>> numbers("page", [0, 7], 4)
-    Traceback (most recent call last):
-    ValueError: there is no page 7: there are pages 0 to 3
-    """
-    if isinstance(given, jax.core.Tracer) or not np.size(given):
-        return
-    if (odd := (i := np.ravel(np.asarray(given)))[(i < 0) | (i >= n)]).size:
-        raise ValueError(f"there is no {kind} {odd[0]}: there are {kind}s 0 to {n - 1}")
-
-
-def arrays(**given) -> None:
-    """ValueError if one of these is no array.
-
-    >>> arrays(q=None)
-    Traceback (most recent call last):
-    ValueError: q is an array, not None
-    """
-    for name, x in given.items():
-        if not hasattr(x, "ndim"):
-            raise ValueError(f"{name} is an array, not {x!r}")
-
-
 def axis(mesh: jax.sharding.Mesh, name: str) -> int:
     """Devices along an axis of a mesh; ValueError if it has none of that name."""
     if name not in mesh.shape:

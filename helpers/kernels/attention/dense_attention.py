@@ -9,42 +9,27 @@ from helpers.kernels.transformers import decoder_layers
 
 from . import masks
 from .masks import FULL, Mask
-from .softmax import finite, nothing, onward, result, scored
+from .softmax import nothing, onward, result, safe, scored
 
 
-def attention(q, k, v, mask=None, tau: float | None = None):
-    """softmax(tau · q k^T) v for q[B, T, N, H], k and v[B, S, K, H] -> [B, T, N, H], in q's type.
+def attention(q, k, v, mask=None):
+    """softmax(q k^T / sqrt(H)) v for q[B, T, N, H], k and v[B, S, K, H] -> [B, T, N, H], in q's type.
 
     mask   a Mask, or True where a query sees a key: [T, S], [B, T, S] or [B, N, T, S]
-    tau    scale of the scores; 1 / sqrt(H) if left out
 
     K may be any divisor of N; keys and values are not repeated. Scores and sums are float32. A query that sees no key gives
     zeros, and passes no gradient on. ValueError for shapes and masks that do not fit.
     """
-    P, there = _grouped(q, k, v, mask, tau)
-    v = operands.blank(masks.keys(v), there, 3)
-    return masks.tokens(jnp.einsum("bkgts,bkish->bkgth", P, v)).astype(q.dtype)
-
-
-def weights(q, k, mask=None, tau: float | None = None):
-    """The softmax itself, P[B, N, T, S] in float32; a row without keys is 0."""
-    P, _ = _grouped(q, k, k, mask, tau)
-    return P.reshape(P.shape[0], -1, *P.shape[3:])
-
-
-def _grouped(q, k, v, mask, tau):
-    """P[B, K, G, T, S], and which keys some query of a row sees, [B or 1, S], or None for all: the others are not looked at."""
     masks.check(q, k, v)
-    (B, T, N, H), (S, K) = q.shape, k.shape[1:3]
+    (B, T, N, _), (S, K) = q.shape, k.shape[1:3]
     seen = masks.as_array(mask, B, N, T, S)
     seen = seen[:, :, None] if seen.shape[1] == 1 else seen.reshape(seen.shape[0], K, N // K, *seen.shape[2:])
+    # Keys that no query of a row sees are not looked at: what stands in their places may be NaN.
     every = mask is None or (isinstance(mask, Mask) and mask.reach(T, S).all())
     there = None if every else seen.any((1, 2, 3))
-    k = operands.blank(masks.keys(k), there, 3)
-    scores = scored(masks.queries(q, K), k, seen, H**-0.5 if tau is None else tau)
-    e = jnp.exp(scores - finite(scores.max(-1, keepdims=True)))
-    total = e.sum(-1, keepdims=True)
-    return e / jnp.where(total == 0, 1, total), there
+    k, v = (operands.blank(masks.keys(x), there, 3) for x in (k, v))
+    P = safe(scored(masks.queries(q, K), k, seen))  # [B, K, G, T, S]
+    return masks.tokens(jnp.einsum("bkgts,bkish->bkgth", P, v)).astype(q.dtype)
 
 
 # Attention that divides last, and attention in chunks whose gradient remembers nothing.
@@ -59,20 +44,18 @@ def _grouped(q, k, v, mask, tau):
 # ℓ ← ℓ · e^(m_old - m) + e^(s - m): both factors and both terms are needed.
 
 
-def plain(q, k, v, mask: Mask = FULL, tau: float | None = None):
+def plain(q, k, v, mask: Mask = FULL):
     """One key after the other, v ← v + V e^s and ℓ ← ℓ + e^s: q[B, T, N, H], k and v[B, S, K, H] -> [B, T, N, H].
 
     A score above 88.7 makes it NaN.
     """
-
     k, v, _ = masks.checked(q, k, v, masks.ruled(mask))
     T, S = q.shape[1], k.shape[1]
     Q, positions = masks.queries(q, k.shape[2]), jnp.arange(T)[:, None] + S - T
-    scale = q.shape[-1] ** -0.5 if tau is None else tau
 
     def look(seen, new):
         k, v, where = new
-        e = jnp.exp(scored(Q, k, mask.sees(positions, where), scale)[..., 0])
+        e = jnp.exp(scored(Q, k, mask.sees(positions, where))[..., 0])
         return (seen[0] + e, seen[1] + e[..., None] * v), None
 
     by_key = *(masks.cut(masks.keys(x), 1) for x in (k, v)), jnp.arange(S)
@@ -80,15 +63,12 @@ def plain(q, k, v, mask: Mask = FULL, tau: float | None = None):
     return masks.tokens(O / jnp.where(L == 0, 1, L)[..., None]).astype(q.dtype)
 
 
-def stabilised(q, k, v, mask: Mask = FULL, tau: float | None = None):
+def stabilised(q, k, v, mask: Mask = FULL):
     """The same with the largest score so far: right for scores of any size."""
-    operands.arrays(q=q)
-    return efficient(q, k, v, mask, None, q.shape[1], 1, "scores", tau)
+    return efficient(q, k, v, mask, None, q.shape[1], 1, "scores")
 
 
-def efficient(
-    q, k, v, mask: Mask = FULL, lengths=None, rows: int = 128, columns: int = 128, keep: str = "state", tau: float | None = None
-):  # fmt: skip
+def efficient(q, k, v, mask: Mask = FULL, lengths=None, rows: int = 128, columns: int = 128, keep: str = "state"):
     """`rows` queries with `columns` keys at a time, to be differentiated by JAX: q[B, T, N, H] -> [B, T, N, H].
 
     lengths   [B]: of S places the first lengths[b] hold keys
@@ -105,13 +85,12 @@ def efficient(
     plan = masks.plan(q.shape[1], k.shape[1], rows, columns, mask)
     Q = masks.cut(masks.queries(q, k.shape[2]), plan.rows)
     K, V = (masks.cut(masks.keys(x), plan.columns) for x in (k, v))
-    scale = q.shape[-1] ** -0.5 if tau is None else tau
     often = jax.checkpoint if keep != "scores" else lambda f: f
     whole = jax.checkpoint if keep == "rows" else lambda f: f
 
     @often
     def summary(seen, Q, i, j):
-        return onward(seen, Q, K[j], V[j], plan.sees(i, j, lengths), scale)
+        return onward(seen, Q, K[j], V[j], plan.sees(i, j, lengths))
 
     @whole
     def row(Q, i):
@@ -145,7 +124,7 @@ def empty(B: int, K: int, H: int, mask: Mask, dtype=jnp.float32) -> dict:
     return {name: jnp.zeros((B, rows, K, H), dtype) for name in ("k", "v")}
 
 
-def extend(cache: dict, q, k, v, start, mask: Mask, tau: float | None = None):
+def extend(cache: dict, q, k, v, start, mask: Mask):
     """(attention of T tokens [B, T, N, H] to all that the rule shows them, the cache with them).
 
     q[B, T, N, H], k and v[B, T, K, H] are the tokens at positions start, start + 1, …; `start` is a number, or [B]. T = 1 is a step of
@@ -153,21 +132,15 @@ def extend(cache: dict, q, k, v, start, mask: Mask, tau: float | None = None):
     not fit, and for rules without a window.
     """
     masks.check(q, k, v)
-    (B, T), (_, rows, *heads) = q.shape[:2], cache["k"].shape
-    if rows != _rolls(mask).window + mask.sinks or list(k.shape) != [len(cache["k"]), T, *heads]:
-        raise ValueError(
-            f"k{list(k.shape)} do not fit a buffer {list(cache['k'].shape)} under {mask}: make them [B, T, K, H] like q, with the"
-            " B, K and H that `empty` was given, and the same rule"
-        )
-    positions = jnp.broadcast_to(jnp.asarray(start), (B,))[:, None] + jnp.arange(T)
+    B, _, K, H = cache["k"].shape
+    sizes = dict(B=B, K=K, H=H, rows=_rolls(mask).window + mask.sinks)
+    operands.fit({"q[B, T, N, H]": q, "k[B, T, K, H]": k, "cache[B, rows, K, H]": cache["k"]}, sizes)
+    positions = jnp.broadcast_to(jnp.asarray(start), (B,))[:, None] + jnp.arange(q.shape[1])
     cache, seen, sees = decoder_layers.remember(cache, {"k": k, "v": v}, positions, mask.window, mask.sinks)
-    return attention(q, seen["k"], seen["v"], sees, tau), cache
+    return attention(q, seen["k"], seen["v"], sees), cache
 
 
 def _rolls(mask: Mask) -> Mask:
-    masks.ruled(mask)
-    if not mask.causal or mask.window is None:
-        raise ValueError(
-            f"a buffer rolls under a causal rule with a window, not {mask}: write Mask(True, window, sinks)"
-        )
+    if not masks.ruled(mask).causal or mask.window is None:
+        raise ValueError(f"a buffer rolls under Mask(True, window, sinks), a causal rule with a window, not {mask}")
     return mask

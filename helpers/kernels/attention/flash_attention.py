@@ -28,43 +28,38 @@ from .masks import CAUSAL, FULL, Block, Mask, Plan
 from .softmax import Running, chunk, logsum, nothing, onward, result, row_products, scored, together
 
 
-def flash(
-    q, k, v, mask: Mask = FULL, lengths=None, rows: int = 128, columns: int = 128, skip: bool = True, tau: float | None = None
-):  # fmt: skip
-    """softmax(tau · q k^T) v for q[B, T, N, H], k and v[B, S, K, H] -> [B, T, N, H], without any array of T by S.
+def flash(q, k, v, mask: Mask = FULL, lengths=None, rows: int = 128, columns: int = 128, skip: bool = True):
+    """softmax(q k^T / sqrt(H)) v for q[B, T, N, H], k and v[B, S, K, H] -> [B, T, N, H], without any array of T by S.
 
     mask      a rule, `masks.Mask`: causal, window, sinks. The last query stands at the last key
     lengths   [B]: of S places the first lengths[b] hold keys; 0 gives zeros
     rows      queries of a block; columns: its keys. Neither has to divide T or S
     skip      do not compute blocks in which nothing is seen
-    tau       scale of the scores; 1 / sqrt(H) if left out
 
     K may be any divisor of N. Scores and sums are float32, the result is of q's type. Kept for the backward pass besides the
     arguments: the result, and one number for each query and head. ValueError for shapes that do not fit.
     """
     k, v, lengths = masks.checked(q, k, v, masks.ruled(mask), lengths)
     plan = masks.plan(q.shape[1], k.shape[1], rows, columns, mask, skip)
-    return _flash(q, k, v, lengths, plan, q.shape[-1] ** -0.5 if tau is None else tau, ())
+    return _flash(q, k, v, lengths, plan, ())
 
 
-def forward(q, k, v, plan: Plan, tau: float, lengths=None, blocks: Sequence[Block] | None = None):
+def forward(q, k, v, plan: Plan, lengths=None, blocks: Sequence[Block] | None = None):
     """(result[B, T, N, H], log of the softmax's sum [B, T, N]); `blocks` are those of the plan, in any order."""
     Q, K, V = _cut(plan, q, k, v)
 
     def look(seen: Running, i, j):
-        return onward(seen, Q[i], K[j], V[j], plan.sees(i, j, lengths), tau)
+        return onward(seen, Q[i], K[j], V[j], plan.sees(i, j, lengths))
 
     seen = over_blocks(look, nothing(Q.shape[:-1], v.shape[-1]), plan.blocks if blocks is None else blocks)
     out, total = masks.joined(result(seen), plan.T), masks.joined(logsum(seen)[..., None], plan.T)
     return masks.tokens(out).astype(q.dtype), masks.tokens(total)[..., 0]
 
 
-def backward(
-    q, k, v, out, total, dout, plan: Plan, tau: float, lengths=None, blocks: Sequence[Block] | None = None
-):  # fmt: skip
+def backward(q, k, v, out, total, dout, plan: Plan, lengths=None, blocks: Sequence[Block] | None = None):
     """dq, dk, dv from the result and the log-sums, `blocks` in any order; column after column if left out.
 
-    P = e^(tau q·k - total) is the softmax; dv = P^T dO; dP = dO v^T; d(q·k) = tau · P (dP - dO·O), because of
+    P = e^(q·k/sqrt(H) - total) is the softmax; dv = P^T dO; dP = dO v^T; d(q·k) = P (dP - dO·O) / sqrt(H), because of
     sum_j P_ij dP_ij = dO_i · O_i: a block needs no other block of its row.
     """
     Q, K, V = _cut(plan, q, k, v)
@@ -73,9 +68,8 @@ def backward(
 
     def look(gradients, block):
         i, j = block
-        dq, dk, dv = block_gradients(
-            Q[i], K[j], V[j], dO[i], total[i][..., 0], identity[i][..., 0], plan.sees(i, j, lengths), tau
-        )
+        mask = plan.sees(i, j, lengths)
+        dq, dk, dv = block_gradients(Q[i], K[j], V[j], dO[i], total[i][..., 0], identity[i][..., 0], mask)
         dQ, dK, dV = gradients
         return (dQ.at[i].add(dq), dK.at[j].add(dk), dV.at[j].add(dv)), None
 
@@ -85,34 +79,34 @@ def backward(
     return whole(dQ, plan.T, q), whole(dK, plan.S, k), whole(dV, plan.S, v)
 
 
-def block_gradients(q, k, v, dout, total, identity, mask, tau: float):
+def block_gradients(q, k, v, dout, total, identity, mask):
     """What one block adds to dq[B, K, G, rows, H], dk and dv[B, K, 1, columns, H]: five products, the scores made again."""
-    P = jnp.exp(scored(q, k, mask, tau) - total[..., None])
+    P = jnp.exp(scored(q, k, mask) - total[..., None])
     dP = row_products(dout, v)
-    ds = tau * P * (dP - identity[..., None])
+    ds = q.shape[-1] ** -0.5 * P * (dP - identity[..., None])
     dk = jnp.einsum("bkgtc,bkgth->bkch", ds, q)[:, :, None]  # a group's queries share the key
     dv = jnp.einsum("bkgtc,bkgth->bkch", P, dout)[:, :, None]
     return jnp.einsum("...tc,...ch->...th", ds, k), dk, dv
 
 
 def with_gradient(forward: Callable, backward: Callable) -> Callable:
-    """(q, k, v, lengths, plan, tau, how) -> what `forward` gives, with `backward` as its gradient.
+    """(q, k, v, lengths, plan, how) -> what `forward` gives, with `backward` as its gradient.
 
-    forward    (q, k, v, plan, tau, lengths, *how) -> (result, log-sums)
-    backward   (q, k, v, result, log-sums, the result's gradient, plan, tau, lengths, *how) -> dq, dk, dv
+    forward    (q, k, v, plan, lengths, *how) -> (result, log-sums)
+    backward   (q, k, v, result, log-sums, the result's gradient, plan, lengths, *how) -> dq, dk, dv
     """
 
-    @partial(jax.custom_vjp, nondiff_argnums=(4, 5, 6))
-    def flash(q, k, v, lengths, plan, tau, how):
-        return forward(q, k, v, plan, tau, lengths, *how)[0]
+    @partial(jax.custom_vjp, nondiff_argnums=(4, 5))
+    def flash(q, k, v, lengths, plan, how):
+        return forward(q, k, v, plan, lengths, *how)[0]
 
-    def kept(q, k, v, lengths, plan, tau, how):
-        out, total = forward(q, k, v, plan, tau, lengths, *how)
+    def kept(q, k, v, lengths, plan, how):
+        out, total = forward(q, k, v, plan, lengths, *how)
         return out, (q, k, v, lengths, out, total)
 
-    def gradients(plan, tau, how, kept, dout):
+    def gradients(plan, how, kept, dout):
         q, k, v, lengths, out, total = kept
-        return (*backward(q, k, v, out, total, dout, plan, tau, lengths, *how), None)
+        return (*backward(q, k, v, out, total, dout, plan, lengths, *how), None)
 
     flash.defvjp(kept, gradients)
     return flash
@@ -126,23 +120,19 @@ def interprets(interpret: bool | None, platform: str) -> bool:
     return jax.default_backend() != platform if interpret is None else interpret
 
 
-def first(
-    q, k, v, mask: Mask = FULL, rows: int = 128, columns: int = 128, skip: bool = True, tau: float | None = None,
-    writes: str = "Olm",
-):  # fmt: skip
+def first(q, k, v, mask: Mask = FULL, rows: int = 128, columns: int = 128, writes: str = "Olm"):
     """FlashAttention-1's forward pass: as `flash`, column after column, O, ℓ and m of a row read and written at each visit.
 
     writes   which of O, l and m go back to memory. The text that this course follows leaves out l: the result is then
              attention over the last block that a row visits, as if it had seen no other
     """
     k, v, _ = masks.checked(q, k, v, masks.ruled(mask))
-    plan = masks.plan(q.shape[1], k.shape[1], rows, columns, mask, skip)
+    plan = masks.plan(q.shape[1], k.shape[1], rows, columns, mask)
     Q, K, V = _cut(plan, q, k, v)
-    tau = q.shape[-1] ** -0.5 if tau is None else tau
 
     def look(old: Running, i, j):
         # O is divided by ℓ in memory, so it is multiplied by ℓ first.
-        new = together(Running(old.M, old.L, old.L[..., None] * old.O), chunk(Q[i], K[j], V[j], plan.sees(i, j), tau))
+        new = together(Running(old.M, old.L, old.L[..., None] * old.O), chunk(Q[i], K[j], V[j], plan.sees(i, j)))
         new = Running(new.M, new.L, result(new))
         return Running(*(n if w in writes else o for w, n, o in zip("mlO", new, old)))
 
@@ -189,42 +179,23 @@ def _cut(plan: Plan, q, k, v):
 # Source: Dao, "FlashAttention-2" (2023), Section 3.2.
 
 
-def row_of_blocks(q, k, v, plan: Plan, i: int, tau: float):
-    """Block i of the queries by itself: (result[B, rows, N, H], log-sums[B, rows, N]), padding cut off."""
-    here = slice(i * plan.rows, min((i + 1) * plan.rows, plan.T))
-    out, total = forward(q, k, v, plan, tau, blocks=plan.row(i))
-    return out[:, here], total[:, here]
-
-
-def column_of_blocks(q, k, v, out, total, dout, plan: Plan, j: int, tau: float):
-    """Block j of the keys by itself: (what it adds to dq[B, T, N, H], its dk and dv[B, columns, K, H] for good)."""
-    here = slice(j * plan.columns, min((j + 1) * plan.columns, plan.S))
-    mine = [b for b in plan.blocks if b.j == j]
-    dq, dk, dv = backward(q, k, v, out, total, dout, plan, tau, blocks=mine)
-    return dq, dk[:, here], dv[:, here]
-
-
-def forward_by_rows(q, k, v, plan: Plan, order: Sequence[int], tau: float | None = None):
-    """Rows in any order: (result[B, T, N, H], log-sums[B, T, N]), bit for bit the same."""
-    masks.check(q, k, v)
-    _all(order, plan.shape[0], "rows")
-    tau = q.shape[-1] ** -0.5 if tau is None else tau
-    done = {i: row_of_blocks(q, k, v, plan, i, tau) for i in order}
+def forward_by_rows(q, k, v, plan: Plan, order: Sequence[int]):
+    """Rows in any order, each by itself: (result[B, T, N, H], log-sums[B, T, N]), bit for bit the same."""
+    done = {}
+    for i in order:
+        mine = slice(i * plan.rows, (i + 1) * plan.rows)
+        done[i] = [a[:, mine] for a in forward(q, k, v, plan, blocks=plan.row(i))]
     return tuple(jnp.concatenate([done[i][n] for i in sorted(done)], 1) for n in (0, 1))
 
 
-def backward_by_columns(q, k, v, out, total, dout, plan: Plan, order: Sequence[int], tau: float | None = None):
-    """Columns in any order: dk and dv bit for bit the same; dq is a sum in that order, so the same but for rounding."""
-    _all(order, plan.shape[1], "columns")
-    tau = q.shape[-1] ** -0.5 if tau is None else tau
-    done = {j: column_of_blocks(q, k, v, out, total, dout, plan, j, tau) for j in order}
-    dk, dv = (jnp.concatenate([done[j][n] for j in sorted(done)], 1) for n in (1, 2))
-    return sum(done[j][0] for j in order), dk, dv
-
-
-def _all(order: Sequence[int], n: int, name: str) -> None:
-    if sorted(order) != list(range(n)):
-        raise ValueError(f"an order of {n} {name} has each of 0 to {n - 1} once, not {list(order)}")
+def backward_by_columns(q, k, v, out, total, dout, plan: Plan, order: Sequence[int]):
+    """Columns in any order, each by itself: dk and dv bit for bit the same; dq is a sum in that order, so but for rounding."""
+    dq, done = 0, {}
+    for j in order:
+        mine = slice(j * plan.columns, (j + 1) * plan.columns)
+        more, *of_keys = backward(q, k, v, out, total, dout, plan, blocks=[b for b in plan.blocks if b.j == j])
+        dq, done[j] = dq + more, [a[:, mine] for a in of_keys]
+    return dq, *(jnp.concatenate([done[j][n] for j in sorted(done)], 1) for n in (0, 1))
 
 
 # Attention without its T x S matrix, as chapter 3 needs it: a running maximum, sum and output, and the gradient from them.
@@ -254,9 +225,6 @@ def flash_all_blocks(q, k, v, causal: bool = True, rows: int = 128, columns: int
 # stands: an outlier costs the others nothing until they fall below the smallest normal one, 1/28,672 of the largest. A few tokens of
 # large models do that ("massive activations").
 #
-# `spread` turns the head dimension of q and k by one random rotation, which leaves q · k as it is and shares an outlier out over
-# all H numbers of its vector ("incoherent processing").
-#
 # Source: Shah et al., "FlashAttention-3" (2024), Section 3.3; Sun et al., "Massive activations in large language models" (2024).
 
 
@@ -271,7 +239,7 @@ def quantised(x, size: int | None, kind: str = "fp8") -> Quantised:
     return quantise(whole, axis=(0, 1, 2, 3, 4) if size is None else (3, 4), kind=kind)
 
 
-def eight_bit(q, k, v, size: int | None = 128, kind: str = "fp8", mask: Mask = FULL, tau: float | None = None):
+def eight_bit(q, k, v, size: int | None = 128, kind: str = "fp8", mask: Mask = FULL):
     """`flash` of 8-bit q, k and v: [B, T, N, H] in float32. Forward only.
 
     size   rows of a block of q, k and v, each with its scale; None: one scale for each tensor
@@ -282,29 +250,19 @@ def eight_bit(q, k, v, size: int | None = 128, kind: str = "fp8", mask: Mask = F
     k, v, _ = masks.checked(q, k, v, masks.ruled(mask))
     (T, S), K = (q.shape[1], k.shape[1]), k.shape[2]
     plan = masks.plan(T, S, size or T, size or S, mask)
-    scale = q.shape[-1] ** -0.5 if tau is None else tau
-    Q, Ks, V = (
-        quantised(q, size and plan.rows, kind),
-        quantised(k, size and plan.columns, kind),
-        quantised(v, size and plan.columns, kind),
-    )
-    of = lambda a, i: lax.dynamic_index_in_dim(a, jnp.minimum(i, len(a) - 1), keepdims=False)  # noqa: E731
+    sides = (None, None) if size is None else (plan.rows, plan.columns)
+    Q, Ks, V = (quantised(x, side, kind) for x, side in zip((q, k, v), (sides[0], sides[1], sides[1])))
+    pick = lambda a, i: a[jnp.minimum(i, len(a) - 1)]  # one scale, or one for each block  # noqa: E731
     group = lambda a: a.reshape(a.shape[0], K if a.shape[1] > 1 else 1, -1, *a.shape[2:])  # noqa: E731
 
     def look(seen, i, j):
-        q8, k8, v8 = (group(of(x.q, n)).astype(jnp.float32) for x, n in ((Q, i), (Ks, j), (V, j)))
-        sq, sk, sv = (group(of(x.scale, n)) for x, n in ((Q, i), (Ks, j), (V, j)))
-        return onward(seen, q8 * (sq * sk), k8, v8 * sv, plan.sees(i, j), scale)
+        q8, k8, v8 = (group(pick(x.q, n)).astype(jnp.float32) for x, n in ((Q, i), (Ks, j), (V, j)))
+        sq, sk, sv = (group(pick(x.scale, n)) for x, n in ((Q, i), (Ks, j), (V, j)))
+        return onward(seen, q8 * (sq * sk), k8, v8 * sv, plan.sees(i, j))
 
     rows = group(Q.q[0]).shape
     seen = over_blocks(look, nothing((len(Q.q), *rows[:-1]), v.shape[-1]), plan.blocks)
     return masks.tokens(masks.joined(result(seen), T))
-
-
-def spread(q, k, key):
-    """(q, k) with their last axis turned by the same random rotation: q · k stays, outliers go. Any float32 H."""
-    turn = jnp.linalg.qr(jax.random.normal(key, (q.shape[-1],) * 2))[0]
-    return q @ turn, k @ turn
 
 
 def error(got, want) -> float:

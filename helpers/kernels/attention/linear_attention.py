@@ -20,7 +20,6 @@ Source: Katharopoulos et al., "Transformers are RNNs" (2020), whose causal form 
 
 from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -32,20 +31,13 @@ from helpers.kernels.transformers.adam import Adam
 from . import masks
 
 
-class State(NamedTuple):
-    """What is kept of the tokens so far: U[B, K, F, H], Z[B, K, F], in float32."""
+def empty(B: int, K: int, F: int, H: int):
+    """The state before the first token, U and Z side by side: [B, K, F, H + 1] in float32.
 
-    U: jax.Array
-    Z: jax.Array
-
-
-def empty(B: int, K: int, F: int, H: int) -> State:
-    """Before the first token.
-
-    >>> sum(a.size for a in empty(1, 1, 8, 4))               # F(H + 1)
+    >>> empty(1, 1, 8, 4).size                               # F(H + 1)
     40
     """
-    return State(jnp.zeros((B, K, F, H)), jnp.zeros((B, K, F)))
+    return jnp.zeros((B, K, F, H + 1))
 
 
 def parallel(q, k, v, phi: Callable, causal: bool = True):
@@ -62,7 +54,7 @@ def unmasked(q, k, v, phi: Callable):
     return _tokens(_divided(jnp.einsum("...tf,...fh->...th", a, jnp.einsum("...sf,...sh->...fh", b, c))), q)
 
 
-def chunked(q, k, v, phi: Callable, chunk: int = 64, state: State | None = None):
+def chunked(q, k, v, phi: Callable, chunk: int = 64, state=None):
     """(causal attention [B, T, N, H], the state after it), `chunk` tokens at a time; chunk need not divide T.
 
     state  of what stands before these tokens, as from `recurrent` or an earlier call
@@ -70,19 +62,16 @@ def chunked(q, k, v, phi: Callable, chunk: int = 64, state: State | None = None)
     The backward pass keeps phi(q), phi(k) and v, and no states: see `causal_product`.
     """
     operands.whole(chunk=chunk)
-    if q.shape[1] != k.shape[1]:
-        raise ValueError(
-            f"{q.shape[1]} queries and {k.shape[1]} keys are not the same tokens: put earlier keys into `state`"
-        )
+    operands.fit({"q[B, T, N, H]": q, "k[B, T, K, H]": k})  # earlier keys are in `state`
     a, b, c = _features(q, k, v, phi)
     sums, after = causal_product(a, b, c, chunk), jnp.einsum("...sf,...sh->...fh", b, c)
     if state is not None:
-        start = _joined(state)
+        start = state[:, :, None]  # [B, K, 1, F, H + 1]
         sums, after = sums + jnp.einsum("...tf,...fh->...th", a, start), start + after
-    return _tokens(_divided(sums), q), _split(after)
+    return _tokens(_divided(sums), q), after[:, :, 0]
 
 
-def recurrent(q, k, v, phi: Callable, state: State | None = None):
+def recurrent(q, k, v, phi: Callable, state=None):
     """The same token by token: (causal attention [B, T, N, H], the state after it)."""
     F = jax.eval_shape(phi, k).shape[-1]
 
@@ -92,15 +81,16 @@ def recurrent(q, k, v, phi: Callable, state: State | None = None):
 
     masks.check(q, k, v)
     tokens = [x.swapaxes(0, 1) for x in (q, k, v)]
-    state, out = lax.scan(one, state or empty(q.shape[0], k.shape[2], F, v.shape[-1]), tokens)
+    start = empty(q.shape[0], k.shape[2], F, v.shape[-1]) if state is None else state
+    state, out = lax.scan(one, start, tokens)
     return out.swapaxes(0, 1), state
 
 
-def step(q, k, v, phi: Callable, state: State):
+def step(q, k, v, phi: Callable, state):
     """One token: q[B, N, H], k and v[B, K, H] -> ([B, N, H], the state with that token in it)."""
     a, b, c = _features(q[:, None], k[:, None], v[:, None], phi)
-    U = _joined(state) + jnp.einsum("...sf,...sh->...fh", b, c)
-    return _tokens(_divided(jnp.einsum("...tf,...fh->...th", a, U)), q[:, None])[:, 0], _split(U)
+    U = state[:, :, None] + jnp.einsum("...sf,...sh->...fh", b, c)
+    return _tokens(_divided(jnp.einsum("...tf,...fh->...th", a, U)), q[:, None])[:, 0], U[:, :, 0]
 
 
 # What the causal forms are made of.
@@ -121,10 +111,6 @@ def causal_product(a, b, c, chunk: int = 64):
     return _product(a, b, c, chunk)
 
 
-def _forward(a, b, c, chunk):
-    return _product(a, b, c, chunk), (a, b, c)
-
-
 def _backward(chunk, kept, dy):
     a, b, c = kept
     back = lambda x: jnp.flip(x, -2)  # noqa: E731
@@ -133,7 +119,7 @@ def _backward(chunk, kept, dy):
     return _product(dy, c, b, chunk), *(back(d.sum(-3, keepdims=True)) for d in (db, dc))  # a group's queries add up
 
 
-causal_product.defvjp(_forward, _backward)
+causal_product.defvjp(lambda a, b, c, chunk: (_product(a, b, c, chunk), (a, b, c)), _backward)
 
 
 def _product(a, b, c, chunk: int):
@@ -169,14 +155,6 @@ def _divided(sums):
 def _tokens(x, q):
     """[B, K, G, T, H] -> [B, T, N, H], in the type of q."""
     return masks.tokens(x).astype(q.dtype)
-
-
-def _joined(state: State):
-    return jnp.concatenate([state.U, state.Z[..., None]], -1)[:, :, None]  # [B, K, 1, F, H + 1]
-
-
-def _split(U) -> State:
-    return State(U[:, :, 0, :, :-1], U[:, :, 0, :, -1])
 
 
 # Feature maps phi, [..., H] -> [..., F], whose products stand for e^(q·k).

@@ -117,10 +117,6 @@ class Plan:
     mask: Mask = FULL
     skip: bool = True
 
-    def __post_init__(self):
-        if self.T < 1 or self.S < 1:
-            raise ValueError(f"an empty sequence: attention needs a query and a key, not T = {self.T} and S = {self.S}")
-
     @property
     def shape(self) -> tuple[int, int]:
         """Blocks of queries, blocks of keys."""
@@ -194,27 +190,17 @@ def as_array(mask, B: int, N: int, T: int, S: int):
         return jnp.asarray((mask or FULL).array(T, S))[None, None]
     mask = mask if isinstance(mask, jax.Array) else np.asarray(mask)
     if mask.dtype != bool:
-        raise ValueError(
-            f"a mask is bool, True where a query sees a key; this is {mask.dtype}: compare it, or add it to the scores yourself"
-        )
+        raise ValueError(f"a mask is bool, True where a query sees a key; this is {mask.dtype}: compare it")
     wanted = {2: (T, S), 3: (B, T, S), 4: (B, N, T, S)}.get(mask.ndim, ())
     if not wanted or any(m not in (1, w) for m, w in zip(mask.shape, wanted)):
-        raise ValueError(
-            f"a mask of shape {mask.shape} does not fit {B} x {N} heads of {T} queries and {S} keys: "
-            f"make it [T, S] = {(T, S)}, [B, T, S] = {(B, T, S)} or [B, N, T, S] = {(B, N, T, S)}"
-        )
-    _upright(mask, T, S)
-    return mask[:, None] if mask.ndim == 3 else mask.reshape((1,) * (4 - mask.ndim) + mask.shape)
-
-
-def _upright(mask, T: int, S: int) -> None:
-    """Refuse ~causal, which shows each query the future alone; a traced mask cannot be looked at."""
-    if isinstance(mask, jax.core.Tracer) or mask.shape[-2:] != (T, S) or T == S == 1:
-        return
-    if (np.asarray(mask) == ~CAUSAL.array(T, S)).all():
+        shapes = f"[T, S] = {(T, S)}, [B, T, S] = {(B, T, S)} or [B, N, T, S] = {(B, N, T, S)}"
+        raise ValueError(f"a mask of shape {mask.shape} does not fit the scores: make it {shapes}")
+    known = not isinstance(mask, jax.core.Tracer) and mask.shape[-2:] == (T, S) != (1, 1)
+    if known and (np.asarray(mask) == ~CAUSAL.array(T, S)).all():
         raise ValueError(
             "this mask shows each query the keys after it and hides the rest: True means seen, so pass ~mask"
         )
+    return mask[:, None] if mask.ndim == 3 else mask.reshape((1,) * (4 - mask.ndim) + mask.shape)
 
 
 # Arrays as attention takes them, q[B, T, N, H], k and v[B, S, K, H], and as its blocks need them.
@@ -225,27 +211,15 @@ def _upright(mask, T: int, S: int) -> None:
 
 def check(q, k, v) -> None:
     """ValueError in one sentence if q, k and v are no operands of attention."""
-    operands.arrays(q=q, k=k, v=v)
-    if (q.ndim, k.ndim, v.ndim) != (4, 4, 4):
-        raise ValueError(
-            f"attention takes q[B, T, N, H], k and v[B, S, K, H], not shapes {q.shape}, {k.shape}, {v.shape}"
-        )
-    B, T, N, H = q.shape
-    if k.shape[:3] != v.shape[:3] or k.shape[0] != B or k.shape[3] != H:
-        raise ValueError(
-            f"k{list(k.shape)} and v{list(v.shape)} do not fit q{list(q.shape)}: k is [B, S, K, H], v has its S and K"
-        )
-    group(N, k.shape[2])
-    if T == 0 or k.shape[1] == 0:
-        raise ValueError(f"an empty sequence: attention needs a query and a key, not T = {T} and S = {k.shape[1]}")
+    for name, x in dict(q=q, k=k, v=v).items():
+        if not hasattr(x, "ndim"):
+            raise ValueError(f"{name} is an array, not {x!r}")
+    n = operands.fit({"q[B, T, N, H]": q, "k[B, S, K, H]": k, "v[B, S, K, V]": v})
+    if n["K"] == 0 or n["N"] % n["K"]:
+        raise ValueError(f"{n['K']} KV heads do not divide {n['N']} query heads: make N a multiple of K")
+    if n["T"] == 0 or n["S"] == 0:
+        raise ValueError(f"an empty sequence: attention needs a query and a key, not T = {n['T']} and S = {n['S']}")
     operands.real(q=q, k=k, v=v)
-
-
-def group(N: int, K: int) -> int:
-    """Query heads of one KV head; ValueError if they do not come out even."""
-    if K == 0 or N % K:
-        raise ValueError(f"{K} KV heads do not divide {N} query heads: make N a multiple of K")
-    return N // K
 
 
 def checked(q, k, v, mask, lengths=None):

@@ -34,7 +34,7 @@ LEAST = 16
 
 
 def flash(
-    q, k, v, mask: Mask = FULL, lengths=None, rows: int = 128, columns: int = 64, tau: float | None = None,
+    q, k, v, mask: Mask = FULL, lengths=None, rows: int = 128, columns: int = 64,
     interpret: bool | None = None, warps: int | None = None, stages: int = 2,
 ):  # fmt: skip
     """`flash_attention.flash` as a kernel for GPUs: q[B, T, N, H], k and v[B, S, K, H] -> [B, T, N, H]; its gradient is that of `flash`.
@@ -44,7 +44,7 @@ def flash(
     warps           warps of 32 threads that share a block; 4, and 8 for heads of more than 64, if left out
     stages          blocks of keys that are on their way at once
 
-    mask, lengths, tau and other errors as there. Products of float32 are exact, and slow, also to compile: bfloat16 is what this
+    mask, lengths and other errors as there. Products of float32 are exact, and slow, also to compile: bfloat16 is what this
     form is for.
     """
     k, v, lengths = masks.checked(q, k, v, masks.ruled(mask), lengths)
@@ -52,10 +52,10 @@ def flash(
     plan = Plan(T, S, _side(rows, T, "rows"), _side(columns, S, "columns"), mask)
     lengths = jnp.full(q.shape[0], S, jnp.int32) if lengths is None else lengths.astype(jnp.int32)
     how = warps or (4 if q.shape[-1] <= 64 else 8), stages, plain.interprets(interpret, "gpu")
-    return _flash(q, k, v, lengths, plan, q.shape[-1] ** -0.5 if tau is None else tau, how)
+    return _flash(q, k, v, lengths, plan, how)
 
 
-def forward(q, k, v, plan: Plan, tau: float, lengths, warps: int, stages: int, interpret: bool):
+def forward(q, k, v, plan: Plan, lengths, warps: int, stages: int, interpret: bool):
     """(result[B, T, N, H], log-sums[B, T, N] in float32)."""
     B, T, N, H = q.shape
     S, G, last, V = plan.S, N // k.shape[2], plan.shape[0] - 1, v.shape[-1]
@@ -77,7 +77,7 @@ def forward(q, k, v, plan: Plan, tau: float, lengths, warps: int, stages: int, i
                 return triton.load(ref.at[where, :], mask=here, other=None if here is None else 0.0)
 
             keys, values = load(k_ref, H), load(v_ref, V)
-            scores = tau * log2(np.e) * _dot(q, keys.T)
+            scores = H**-0.5 * log2(np.e) * _dot(q, keys.T)
             if not whole:
                 scores = jnp.where(plan.sees(i, j, length), scores, NEVER)
             new = jnp.maximum(M, scores.max(-1))
@@ -157,8 +157,8 @@ def _power(n: int) -> int:
     return max(LEAST, 1 << (n - 1).bit_length())
 
 
-def _gradients(q, k, v, out, total, dout, plan: Plan, tau: float, lengths, *how):
-    return plain.backward(q, k, v, out, total, dout, plan, tau, lengths)
+def _gradients(q, k, v, out, total, dout, plan: Plan, lengths, *how):
+    return plain.backward(q, k, v, out, total, dout, plan, lengths)
 
 
 _flash = plain.with_gradient(forward, _gradients)

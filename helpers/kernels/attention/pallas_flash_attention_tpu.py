@@ -54,23 +54,21 @@ def softmax(x, rows: int = 8, interpret: bool | None = None):
 
 
 def flash(
-    q, k, v, mask: Mask = FULL, lengths=None, rows: int = 128, columns: int = 128, tau: float | None = None,
-    interpret: bool | None = None,
+    q, k, v, mask: Mask = FULL, lengths=None, rows: int = 128, columns: int = 128, interpret: bool | None = None
 ):  # fmt: skip
     """`flash_attention.flash` as a kernel, and its gradient as two: q[B, T, N, H], k and v[B, S, K, H] -> [B, T, N, H].
 
     interpret   True: on any machine; False: compiled, on a TPU; None: as this machine needs
 
-    mask, lengths, rows, columns, tau and errors as there.
+    mask, lengths, rows, columns and errors as there.
     """
     k, v, lengths = masks.checked(q, k, v, masks.ruled(mask), lengths)
     plan = masks.plan(q.shape[1], k.shape[1], rows, columns, mask)
     lengths = jnp.full(q.shape[0], k.shape[1], jnp.int32) if lengths is None else lengths.astype(jnp.int32)
-    how = (plain.interprets(interpret, "tpu"),)
-    return _flash(q, k, v, lengths, plan, q.shape[-1] ** -0.5 if tau is None else tau, how)
+    return _flash(q, k, v, lengths, plan, (plain.interprets(interpret, "tpu"),))
 
 
-def forward(q, k, v, plan: Plan, tau: float, lengths, interpret: bool):
+def forward(q, k, v, plan: Plan, lengths, interpret: bool):
     """(result[B, T, N, H], log-sums[B·N, 1, T of whole blocks] in float32)."""
     (B, _, N, H), G = q.shape, q.shape[2] // k.shape[2]
     Q, K, V = _heads(q, plan.rows), _heads(k, plan.columns), _heads(v, plan.columns)
@@ -83,7 +81,7 @@ def forward(q, k, v, plan: Plan, tau: float, lengths, interpret: bool):
         def _():
             M[...], L[...], O[...] = jnp.full(M.shape, NEVER), jnp.zeros(L.shape), jnp.zeros(O.shape)
 
-        scores = _scores(q_ref[0], k_ref[0], plan, I[step], J[step], n[head // N], tau)
+        scores = _scores(q_ref[0], k_ref[0], plan, I[step], J[step], n[head // N])
         old = M[:, :1]
         new = jnp.maximum(old, scores.max(-1, keepdims=True))
         weights, scale = jnp.exp(scores - finite(new)), jnp.exp(old - finite(new))
@@ -107,13 +105,13 @@ def forward(q, k, v, plan: Plan, tau: float, lengths, interpret: bool):
     return _tokens(out, B, plan.T), total
 
 
-def backward(q, k, v, out, total, dout, plan: Plan, tau: float, lengths, interpret: bool):
+def backward(q, k, v, out, total, dout, plan: Plan, lengths, interpret: bool):
     """dq by a kernel that goes along the rows; dk and dv by one that goes down the columns, all heads of a group in turn."""
     B, N, (S, K) = q.shape[0], q.shape[2], k.shape[1:3]
     identity = jnp.sum(dout.astype(jnp.float32) * out.astype(jnp.float32), -1)[..., None]
     identity = _heads(identity, plan.rows).swapaxes(1, 2)  # [B·N, 1, T]
     given = _heads(q, plan.rows), _heads(k, plan.columns), _heads(v, plan.columns), _heads(dout, plan.rows)
-    make = partial(_gradients, given, total, identity, lengths, plan, tau, N // K, interpret)
+    make = partial(_gradients, given, total, identity, lengths, plan, N // K, interpret)
     (dq,), (dk, dv) = make(columns=False), make(columns=True)
     return _tokens(dq, B, plan.T), _tokens(dk, B, S), _tokens(dv, B, S)
 
@@ -121,7 +119,7 @@ def backward(q, k, v, out, total, dout, plan: Plan, tau: float, lengths, interpr
 _flash = plain.with_gradient(forward, backward)
 
 
-def _gradients(given, total, identity, lengths, plan, tau, G, interpret, columns: bool) -> list:
+def _gradients(given, total, identity, lengths, plan, G, interpret, columns: bool) -> list:
     """dK and dV down the columns, or dQ along the rows."""
     (Q, K, V, _), steps = given, _steps(plan, G if columns else 1, columns)
     made = [K, V] if columns else [Q]
@@ -135,8 +133,9 @@ def _gradients(given, total, identity, lengths, plan, tau, G, interpret, columns
             for mine in sums:
                 mine[...] = jnp.zeros(mine.shape)
 
-        scores = _scores(q_ref[0], k_ref[0], plan, I[step], J[step], n[pl.program_id(0) // heads], tau)
-        P, ds = _weights(scores, do_ref[0], v_ref[0], total_ref[0], identity_ref[0], tau)
+        scores = _scores(q_ref[0], k_ref[0], plan, I[step], J[step], n[pl.program_id(0) // heads])
+        P = jnp.exp(scores - total_ref[0].T)  # total and identity are [1, rows]
+        ds = Q.shape[-1] ** -0.5 * P * (_dot(do_ref[0], v_ref[0], 1, 1) - identity_ref[0].T)
         if columns:
             sums[0][...] += _dot(ds.astype(q_ref.dtype), q_ref[0], 0, 0)
             sums[1][...] += _dot(P.astype(do_ref.dtype), do_ref[0], 0, 0)
@@ -156,15 +155,9 @@ def _gradients(given, total, identity, lengths, plan, tau, G, interpret, columns
     )(*steps, lengths, *given, total, identity)  # fmt: skip
 
 
-def _scores(q, k, plan: Plan, i, j, length, tau: float):
+def _scores(q, k, plan: Plan, i, j, length):
     """Masked scores of a block, [rows, columns] in float32."""
-    return jnp.where(plan.sees(i, j, length), tau * _dot(q, k, 1, 1), NEVER)
-
-
-def _weights(scores, dout, v, total, identity, tau: float):
-    """P and the gradient of q · k of a block; total and identity are [1, rows]."""
-    P = jnp.exp(scores - total.T)
-    return P, tau * P * (_dot(dout, v, 1, 1) - identity.T)
+    return jnp.where(plan.sees(i, j, length), q.shape[-1] ** -0.5 * _dot(q, k, 1, 1), NEVER)
 
 
 def _dot(a, b, x: int, y: int):

@@ -13,10 +13,8 @@ places  which tokens lie where: a function of (device, N, T) that gives the posi
 ways    2 sends half of the keys to the right and half to the left: the same N - 1 hops, half the bytes on each wire
 tile    a device's queries and keys are taken so many at a time, and tiles in which no query sees a key are not computed.
         Without it a device's block is one tile: with a causal mask and `blocks`, those that come from the right are left out
-late    keys that stand before the first query, where there are more keys than queries: query t is at position t + late. Without
-        it queries and keys are the same tokens. `program` sets it so that the last query stands at the last key
-lengths whole numbers [B], the same on every device: row b has so many keys, and what stands behind them is not looked at
 
+Queries and keys are those of the same tokens.
 Softmax and sums are float32 whatever the arrays are; keys, values and their gradients travel in their own type.
 
 Source: Liu et al., "Ring Attention with Blockwise Transformers" (2023), with a block index that fits the way that
@@ -94,60 +92,42 @@ class How(NamedTuple):
     places: Callable = blocks
     ways: int = 1
     tile: int | None = None
-    late: int | None = None
 
 
-def ring(q, k, v, axis: str, causal: bool = True, window: int | None = None, lengths=None, **how):
-    """Attention of a sequence cut over `axis`: [B, T_X, N, H]. A query that sees no key gets 0.
+def ring(q, k, v, axis: str, causal: bool = True, window: int | None = None, **how):
+    """Attention of a sequence cut over `axis`: [B, T_X, N, H].
 
     window  a query sees so many keys, with its own
-    how     `places`, `ways`, `tile`, `late`: see the module
+    how     `places`, `ways`, `tile`: see the module
     """
-    how = How(axis, causal, window, **how)
-    return _ring(q, *_read(q, k, v, lengths, how), how)
+    return _ring(q, k, v, _checked(q, k, v, How(axis, causal, window, **how)))
 
 
-def counted(q, k, v, axis: str, causal: bool = True, window: int | None = None, lengths=None, **how):
+def counted(q, k, v, axis: str, causal: bool = True, window: int | None = None, **how):
     """(`ring`, how many scores of one head this device computed at each of its N looks: [1, N], whole numbers)."""
-    how = How(axis, causal, window, **how)
-    (out, _, _), scores = _look(q, *_read(q, k, v, lengths, how), how)
+    (out, _, _), scores = _look(q, k, v, _checked(q, k, v, How(axis, causal, window, **how)))
     return out, scores[None]
 
 
 def program(mesh: jax.sharding.Mesh, axis: str, f: Callable = ring, **how) -> Callable:
-    """`ring` (or `counted`) of whole arrays, q[B, T, N, H], k and v[B, S, K, H], lengths[B] or None: cut, looked at, put together.
+    """`ring` (or `counted`) of whole arrays, q[B, T, N, H], k and v[B, T, K, H]: cut, looked at, put together.
 
-    T and S may differ, as where a piece of a prompt looks at all before it, or a decoder at an encoder's tokens; the last query then
-    stands at the last key. Tokens are laid out as `places` says, and the result stands in the order of the text again.
-    Where |axis| does not divide T or S, empty places are added behind them, which nobody looks at, and taken off the result.
+    Tokens are laid out as `places` says, and the result stands in the order of the text again.
     """
     n, cut = operands.axis(mesh, axis), jax.P(None, axis)
-    if not callable(places := how.get("places", blocks)):
-        raise ValueError(f"places is a function such as `blocks` or `stripes`, not {places!r}")
-
-    def order(tokens):
-        return np.concatenate([_numbers(places, i, n, -(-tokens // n)) for i in range(n)])
-
-    def laid(x):
-        positions = order(x.shape[1])
-        return jnp.pad(x, [(0, 0), (0, len(positions) - x.shape[1]), (0, 0), (0, 0)])[:, positions]
+    outs = cut if f is ring else (cut, jax.P(axis))
+    on_devices = jax.shard_map(partial(f, axis=axis, **how), mesh=mesh, in_specs=cut, out_specs=outs, check_vma=False)
 
     @jax.jit
-    def run(q, k, v, lengths=None):
-        this = dict(how, late=k.shape[1] - q.shape[1])
-        lengths = _checked(q, k, v, lengths, How(axis, **this))
-        (B, T), S = q.shape[:2], k.shape[1]
-        if lengths is not None or S % n:
-            lengths = jnp.full(B, S) if lengths is None else jnp.minimum(lengths, S)
-        outs = cut if f is ring else (cut, jax.P(axis))
-        on_device = partial(f, axis=axis, **this)
-        got = jax.shard_map(
-            lambda q, k, v, s: on_device(q, k, v, lengths=s),
-            mesh=mesh, in_specs=(cut, cut, cut, jax.P()), out_specs=outs, check_vma=False,
-        )(laid(q), laid(k), laid(v), lengths)  # fmt: skip
-        out, *rest = (got,) if f is ring else got
-        out = out[:, np.argsort(order(T))][:, :T]
-        return (out, *rest) if rest else out
+    def run(q, k, v):
+        T = q.shape[1]
+        if T % n:
+            raise ValueError(f"{n} devices do not share {T} tokens evenly: take a multiple of {n}")
+        order = np.concatenate([_numbers(how.get("places", blocks), i, n, T // n) for i in range(n)])
+        got = on_devices(q[:, order], k[:, order], v[:, order])
+        out, *scores = (got,) if f is ring else got
+        out = out[:, np.argsort(order)]
+        return (out, *scores) if scores else out
 
     return run
 
@@ -157,47 +137,31 @@ def _numbers(places, i, n, T) -> np.ndarray:
         return np.asarray(places(i, n, T))
 
 
-def _read(q, k, v, lengths, how: How):
-    """(k, v, lengths) of a device, with zeros at places behind a row's keys."""
-    lengths = _checked(q, k, v, lengths, how)
-    if lengths is None:
-        return k, v, lengths
-    there = how.places(lax.axis_index(how.axis), lax.axis_size(how.axis), k.shape[1]) < lengths[:, None]
-    return operands.blank(k, there), operands.blank(v, there), lengths
-
-
-def _checked(q, k, v, lengths, how: How):
-    """The lengths as an array or None, if arrays and `how` fit; ValueError in one sentence if not."""
+def _checked(q, k, v, how: How) -> How:
+    """`how`, if it and the arrays fit; ValueError in one sentence if not."""
     masks.check(q, k, v)
-    if k.shape != v.shape:
-        raise ValueError(f"keys and values travel together: k{[*k.shape]} and v{[*v.shape]} need one shape")
-    if how.causal and q.shape[1] != k.shape[1] and how.late is None:
-        raise ValueError(
-            f"{q.shape[1]} queries and {k.shape[1]} keys on a device: a causal ring needs as many of each, for both are the same tokens,"
-            " or `late`, the keys before the first query"
-        )
+    operands.fit({"q[B, T, N, H]": q, "k[B, T, K, H]": k, "v[B, T, K, H]": v})  # of the same tokens, and both travel
     operands.whole(window=how.window, ways=how.ways, tile=how.tile)
-    operands.whole(least=None, late=how.late)
     if how.window is not None and not how.causal:
         raise ValueError(f"a window looks back, under a causal mask: not {how.window} with causal={how.causal}")
     if how.ways not in (1, 2):
         raise ValueError(f"keys go one way round or both ways, so ways is 1 or 2, not {how.ways}")
-    return operands.lengths(lengths, len(q))
+    return how
 
 
-@partial(jax.custom_vjp, nondiff_argnums=(4,))
-def _ring(q, k, v, lengths, how: How):
-    return _look(q, k, v, lengths, how)[0][0]
+@partial(jax.custom_vjp, nondiff_argnums=(3,))
+def _ring(q, k, v, how: How):
+    return _look(q, k, v, how)[0][0]
 
 
-def _forward(q, k, v, lengths, how):
-    (out, tiles, total), _ = _look(q, k, v, lengths, how)
-    return out, (q, k, v, lengths, tiles, total)
+def _forward(q, k, v, how):
+    (out, tiles, total), _ = _look(q, k, v, how)
+    return out, (q, k, v, tiles, total)
 
 
-def _look(q, k, v, lengths, how):
+def _look(q, k, v, how):
     """(result, the same in tiles, log of the softmax's sum), scores computed at each look."""
-    cut = _Cut(q, k, lengths, how)
+    cut = _Cut(q, k, how)
     Q, positions = cut.queries(q), cut.positions()
 
     def look(seen, lanes, r):
@@ -231,7 +195,7 @@ def _seen(cut, Q, positions, seen, kv, where):
             (k, v), where = y
             mask = cut.mask(positions, where)
             look = mask.any()
-            more = lambda s: together(s, chunk(Q, k.astype(jnp.float32), v.astype(jnp.float32), mask, cut.tau))  # noqa: E731
+            more = lambda s: together(s, chunk(Q, k.astype(jnp.float32), v.astype(jnp.float32), mask))  # noqa: E731
             seen, scores = carry
             return (lax.cond(look, more, lambda s: s, seen), scores + look * positions.size * where.size), None
 
@@ -244,8 +208,8 @@ def _seen(cut, Q, positions, seen, kv, where):
 
 def _backward(how, kept, dout):
     """dq, dk, dv. P = e^(tau q·k - total) is the softmax again; sum_j P_ij dP_ij = dO_i · O_i, so no other block is needed."""
-    q, k, v, lengths, out, total = kept
-    cut = _Cut(q, k, lengths, how)
+    q, k, v, out, total = kept
+    cut = _Cut(q, k, how)
     dO = cut.queries(dout)
     rows = cut.queries(q), dO, total, jnp.sum(dO * out, -1), cut.positions()
 
@@ -274,7 +238,7 @@ def _backward(how, kept, dout):
         arrived = cut.send(dkv)
         dQ, more = look(dQ, lanes, cut.hops)
         dkv = cut.send(plus(arrived, more), -cut.hops)  # home: after N - 1 hops, one more
-    return cut.whole(dQ).astype(q.dtype), *cut.whole_keys(dkv), None
+    return cut.whole(dQ).astype(q.dtype), *map(masks.tokens, jnp.concatenate(dkv, -2))
 
 
 def _gradients(cut, rows, kv, where):
@@ -288,7 +252,7 @@ def _gradients(cut, rows, kv, where):
             mask = cut.mask(positions, where)
 
             def more(dQ):
-                dq, *dkv = block_gradients(Q, *kv.astype(jnp.float32), dO, total, identity, mask, cut.tau)
+                dq, *dkv = block_gradients(Q, *kv.astype(jnp.float32), dO, total, identity, mask)
                 return dQ + dq, jnp.stack(dkv)
 
             return lax.cond(mask.any(), more, lambda dQ: (dQ, jnp.zeros(kv.shape)), dQ)
@@ -315,21 +279,20 @@ _ring.defvjp(_forward, _backward)
 class _Cut:
     """A device's tokens in tiles, and its keys in one lane for each way round. Places that a tile has too many stand at -1."""
 
-    def __init__(self, q, k, lengths, how: How):
-        self.T, self.S, self.K, self.tau = q.shape[1], k.shape[1], k.shape[2], q.shape[-1] ** -0.5
-        self.how, self.lengths, self.n = how, lengths, lax.axis_size(how.axis)
-        half = -(-self.S // how.ways)
-        self.lanes = [(RIGHT, 0, half), (LEFT, half, self.S)][: 1 if half == self.S else 2]
+    def __init__(self, q, k, how: How):
+        self.T, self.K = q.shape[1], k.shape[2]
+        self.how, self.n = how, lax.axis_size(how.axis)
+        half = -(-self.T // how.ways)
+        self.lanes = [(RIGHT, 0, half), (LEFT, half, self.T)][: 1 if half == self.T else 2]
         self.hops = self._hops()
 
     def _hops(self) -> int:
         """After how many no device needs what would come."""
-        h, n = self.how, self.n
-        if h.window is None:
+        window, n = self.how.window, self.n
+        if window is None:
             return n - 1
-        positions = [_numbers(h.places, i, n, self.T) + (h.late or 0) for i in range(n)]
-        where = [_numbers(h.places, i, n, self.S) for i in range(n)]
-        meets = lambda i, j: where[j][0] <= positions[i][-1] and positions[i][0] - where[j][-1] < h.window  # noqa: E731
+        places = [_numbers(self.how.places, i, n, self.T) for i in range(n)]
+        meets = lambda i, j: places[j][0] <= places[i][-1] and places[i][0] - places[j][-1] < window  # noqa: E731
         ways = {way for way, _, _ in self.lanes}
         return max(r for r in range(n) for i in range(n) for way in ways if r == 0 or meets(i, held(i, r, n, way)))
 
@@ -346,36 +309,29 @@ class _Cut:
         return masks.tokens(masks.joined(x, self.T))
 
     def keys(self, k, v):
-        """[B, S, K, H] each -> for each lane [2, B, K, 1, its S, H], as it travels."""
+        """[B, T, K, H] each -> for each lane [2, B, K, 1, its T, H], as it travels."""
         both = jnp.stack([masks.keys(k), masks.keys(v)])
         return [both[..., a:b, :] for _, a, b in self.lanes]
 
-    def whole_keys(self, lanes):
-        """For each lane [2, B, K, 1, its S, H] -> k, v[B, S, K, H]."""
-        return map(masks.tokens, jnp.concatenate(lanes, -2))
-
     def tiles(self, x):
-        """[..., S, H] -> [tiles, ..., tile, H]."""
+        """[..., T, H] -> [tiles, ..., tile, H]."""
         return masks.cut(x, min(self.how.tile or x.shape[-2], x.shape[-2]))
 
     def positions(self):
         """Positions of the queries here, [tiles, tile]."""
-        h = self.how
-        late = (h.late or 0) * h.causal  # without a causal mask it does not matter where a query stands
-        return self._tiles(h.places(lax.axis_index(h.axis), self.n, self.T) + late)
+        return self._tiles(self.how.places(lax.axis_index(self.how.axis), self.n, self.T))
 
     def where(self, lane: int, r):
         """Positions of the keys of a lane that are here after r hops, [tiles, tile]."""
-        h, (way, a, b) = self.how, self.lanes[lane]
-        return self._tiles(h.places(held(lax.axis_index(h.axis), r, self.n, way), self.n, self.S)[a:b])
+        way, a, b = self.lanes[lane]
+        return self._tiles(self.how.places(held(lax.axis_index(self.how.axis), r, self.n, way), self.n, self.T)[a:b])
 
     def mask(self, positions, where):
-        """Which keys the queries see: [tile, tile], or [B, 1, 1, tile, tile] where each row has a length."""
+        """Which keys the queries see, [tile, tile]."""
         there = (positions >= 0)[:, None] & (where >= 0)  # not a place that a tile has too many
-        seen = there & masks.Mask(self.how.causal, self.how.window).sees(positions[:, None], where)
-        return seen if self.lengths is None else seen & (where < self.lengths[:, None])[:, None, None, None]
+        return there & masks.Mask(self.how.causal, self.how.window).sees(positions[:, None], where)
 
     def _tiles(self, places):
-        """Places [S] cut into [tiles, tile]."""
+        """Places [T] cut into [tiles, tile]."""
         tile = min(self.how.tile or len(places), len(places))
         return jnp.pad(places, (0, -len(places) % tile), constant_values=-1).reshape(-1, tile)

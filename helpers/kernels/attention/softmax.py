@@ -66,15 +66,15 @@ def row_products(a, b):
     return jnp.einsum("...th,...ch->...tc", a, b, preferred_element_type=jnp.float32)
 
 
-def scored(q, k, mask=None, tau: float = 1.0):
-    """tau · q k^T in float32, [..., T, C]; -inf where mask[..., T, C] is not True."""
-    scores = tau * row_products(q, k)
+def scored(q, k, mask=None):
+    """q k^T / sqrt(H) in float32, [..., T, C]; -inf where mask[..., T, C] is not True."""
+    scores = q.shape[-1] ** -0.5 * row_products(q, k)
     return scores if mask is None else jnp.where(mask, scores, NEVER)
 
 
-def chunk(q, k, v, mask=None, tau: float = 1.0) -> Running:
+def chunk(q, k, v, mask=None) -> Running:
     """One chunk of keys by itself: q[..., T, H], k and v[..., C, H], mask[T, C] True where a query sees a key."""
-    scores = scored(q, k, mask, tau)
+    scores = scored(q, k, mask)
     M = scores.max(-1)
     weights = jnp.exp(scores - finite(M)[..., None])
     return Running(M, weights.sum(-1), jnp.einsum("...tc,...ch->...th", weights, v))
@@ -88,9 +88,9 @@ def together(a: Running, b: Running) -> Running:
     return Running(M, wa * a.L + wb * b.L, O)
 
 
-def onward(seen: Running, q, k, v, mask=None, tau: float = 1.0) -> Running:
-    """seen ⊕ chunk(q, k, v, mask, tau) with one rescaling: the chunk is made at the new maximum to begin with."""
-    scores = scored(q, k, mask, tau)
+def onward(seen: Running, q, k, v, mask=None) -> Running:
+    """seen ⊕ chunk(q, k, v, mask) with one rescaling: the chunk is made at the new maximum to begin with."""
+    scores = scored(q, k, mask)
     M = jnp.maximum(seen.M, scores.max(-1))
     weights, old = jnp.exp(scores - finite(M)[..., None]), jnp.exp(seen.M - finite(M))
     O = old[..., None] * seen.O + jnp.einsum("...tc,...ch->...th", weights, v)
@@ -194,7 +194,6 @@ def top_k(x, k: int, chunk: int = 128):
     Of equal numbers the first comes first, as in `lax.top_k`. ValueError if there are no k numbers.
     """
     operands.real(x=x)
-    operands.whole(k=k, least=None)
     operands.whole(chunk=chunk)
     n = x.shape[-1]
     if not 1 <= k <= n:

@@ -34,10 +34,11 @@ def seen_of(q, k, v, filled=None) -> Running:
 
     filled   [B, S], which places hold keys; None: all of them
     """
-    (B, _, H), K = q.shape, k.shape[2]
-    q = q.reshape(B, K, -1, H).astype(jnp.float32)  # the heads of a group are the queries of `chunk`
+    q = q.reshape(len(q), k.shape[2], -1, q.shape[-1]).astype(
+        jnp.float32
+    )  # the heads of a group are the queries of `chunk`
     k, v = (operands.blank(x, filled).swapaxes(1, 2).astype(jnp.float32) for x in (k, v))  # [B, K, S, H]
-    return chunk(q, k, v, None if filled is None else filled[:, None, None], H**-0.5)
+    return chunk(q, k, v, None if filled is None else filled[:, None, None])
 
 
 def decode(q, k, v, axis: str, lengths, combine: Callable):
@@ -47,12 +48,10 @@ def decode(q, k, v, axis: str, lengths, combine: Callable):
     combine  `doubling` or `chain`
     """
     masks.check(q[:, None], k, v)
-    if k.shape != v.shape:
-        raise ValueError(f"q{[*q.shape]}, k{[*k.shape]}, v{[*v.shape]}: give q[B, N, H], k and v[B, S, K, H]")
     lengths, S = operands.lengths(lengths, len(q)), k.shape[1]
     places = lax.axis_index(axis) * S + jnp.arange(S)
     seen = combine(seen_of(q, k, v, None if lengths is None else places < lengths[:, None]), axis)
-    return result(seen).reshape(q.shape).astype(q.dtype)
+    return result(seen).reshape(*q.shape[:2], -1).astype(q.dtype)
 
 
 def chain(r: Running, axis: str) -> Running:
@@ -99,8 +98,6 @@ def program(mesh: jax.sharding.Mesh, axis: str, combine: Callable = doubling) ->
     @jax.jit
     def run(q, k, v, lengths=None):
         S, more = k.shape[1], -k.shape[1] % n
-        if S == 0:
-            raise ValueError("an empty cache has nothing to attend to: give at least one token")
         if more and lengths is None:
             lengths = jnp.full(len(k), S)
         k, v = (jnp.pad(x, [(0, 0), (0, more), (0, 0), (0, 0)]) for x in (k, v))

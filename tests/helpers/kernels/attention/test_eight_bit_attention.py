@@ -74,18 +74,5 @@ def test_blocks_keep_to_half_a_step_each():
         flash_attention.quantised(x, 0)
 
 
-def test_spreading_keeps_scores_and_lowers_outliers():
-    """A rotation: q · k stays; the largest number falls, and the error of int8 with it."""
-    q, k, _ = with_outliers(2)
-    lost = lambda x: jnp.mean((round_trip(x, None, "int8") - x) ** 2) / jnp.mean(x**2)  # noqa: E731
-
-    @jax.jit
-    def run(q, k):
-        a, b = flash_attention.spread(q, k, jax.random.key(0))
-        return a, b, lost(a), lost(q)
-
-    a, b, spread, as_is = run(q, k)
-    np.testing.assert_allclose(np.einsum("btnh,bsnh->bnts", a, b), np.einsum("btnh,bsnh->bnts", q, k), atol=2e-4)
-    assert jnp.abs(a).max() < 0.8 * jnp.abs(q).max()
-    assert spread < 0.8 * as_is
+def test_the_error_is_relative():
     assert abs(flash_attention.error(np.array([3.0, 5.0]), np.array([3.0, 4.0])) - 0.2) < 1e-6

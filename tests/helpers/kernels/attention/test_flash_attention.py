@@ -57,15 +57,15 @@ def test_what_the_first_version_must_write(once):
 def test_blocks_in_any_order():
     """Rows forward and columns backward, each by itself; only dq is a sum over columns."""
     g = reference.draw(1, 6, 9, 2, 1, 3)
-    plan, tau = masks.plan(6, 9, 3, 3, CAUSAL), 3**-0.5
+    plan = masks.plan(6, 9, 3, 3, CAUSAL)
     want = reference.dense(*g, seen(CAUSAL, 6, 9))
 
     @jax.jit
     def run(q, k, v, do):
         out, total = flash_attention.forward_by_rows(q, k, v, plan, [0, 1])
         back = [flash_attention.backward_by_columns(q, k, v, out, total, do, plan, o) for o in ([0, 1, 2], [2, 0, 1])]
-        column = flash_attention.column_of_blocks(q, k, v, out, total, do, plan, 0, tau)
-        row = flash_attention.backward(q, k, v, out, total, do, plan, tau, blocks=plan.row(1))
+        column = flash_attention.backward(q, k, v, out, total, do, plan, blocks=[b for b in plan.blocks if b.j == 0])
+        row = flash_attention.backward(q, k, v, out, total, do, plan, blocks=plan.row(1))
         return flash_attention.forward_by_rows(q, k, v, plan, [1, 0])[0], out, back, column, row
 
     other, out, back, column, row = run(*g)
@@ -75,11 +75,9 @@ def test_blocks_in_any_order():
         np.testing.assert_array_equal(b[1], back[0][1])
         np.testing.assert_array_equal(b[2], back[0][2])
     # A column has dk and dv for good and adds to dq; along a row it is the other way about.
-    reference.close((out, want[1], *column[1:]), (want[0], want[1], want[2][:, :3], want[3][:, :3]), 3e-6)
+    reference.close([a[:, :3] for a in column[1:]], [a[:, :3] for a in want[2:]], 3e-6)
     assert np.abs(column[0] - want[1]).max() > 1e-2 and np.abs(row[1] - want[2]).max() > 1e-2
     np.testing.assert_allclose(row[0][:, 3:], want[1][:, 3:], atol=1e-5)
-    with pytest.raises(ValueError, match="an order of 2 rows has each of 0 to 1 once"):
-        flash_attention.forward_by_rows(*g[:3], plan, [0, 0])
 
 
 def arr(*shape):

@@ -119,7 +119,7 @@ def test_a_prompt_is_handed_to_the_steps_that_follow():
     f, x = (np.asarray(a, float) for a in (linear_attention.elu(k), v))
     U = lambda n: (np.einsum("bskf,bskh->bkfh", f[:, :n], x[:, :n]), f[:, :n].sum(1))  # noqa: E731
     for got, exact in ((state, U(cut)), (one, U(cut + 1)), (end, U(T)), (same, U(T))):
-        for a, b in zip(got, exact):
+        for a, b in zip((got[..., :-1], got[..., -1]), exact):
             np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
 
 
@@ -130,7 +130,7 @@ def test_the_state_does_not_grow_and_neither_does_a_step():
     for T in (big, 4 * big):
         q, k = (jax.ShapeDtypeStruct((1, T, n, H), jnp.float32) for n in (N, K))
         _, state = jax.eval_shape(go, q, k, k)
-        assert sum(a.size for a in state) == sum(a.size for a in linear_attention.empty(1, K, H, H)) == K * H * (H + 1)
+        assert state.size == linear_attention.empty(1, K, H, H).size == K * H * (H + 1)
         gradient = jax.grad(lambda *x: go(*x)[0].sum(), (0, 1, 2))
         made = [
             x.aval.size for v in trace.walk(jax.make_jaxpr(gradient)(q, k, k)) if not v.opens for x in v.eqn.outvars
@@ -143,9 +143,9 @@ def test_what_does_not_fit_is_refused():
     q, k, v = (np.zeros((B, T, n, H), np.float32) for n in (N, K, K))
     with pytest.raises(ValueError, match="an empty sequence"):
         linear_attention.recurrent(q[:, :0], k[:, :0], v[:, :0], linear_attention.elu)
-    with pytest.raises(ValueError, match="7 queries and 6 keys are not the same tokens: put earlier keys into `state`"):
+    with pytest.raises(ValueError, match=r"k\[B, T, K, H\] has the shape \[2, 6, 2, 3\], and T is 7"):
         linear_attention.chunked(q, k[:, 1:], v[:, 1:], linear_attention.elu)
     with pytest.raises(ValueError, match="chunk is a whole number, 1 or more, not 0"):
         linear_attention.chunked(q, k, v, linear_attention.elu, 0)
-    with pytest.raises(ValueError, match=r"v\[2, 6, 2, 3\] do not fit q\[2, 7, 4, 3\]"):
+    with pytest.raises(ValueError, match=r"v\[B, S, K, V\] has the shape \[2, 6, 2, 3\], and S is 7"):
         linear_attention.parallel(q, k, v[:, 1:], linear_attention.elu)

@@ -61,11 +61,13 @@ def test_groups_share_keys_that_are_never_repeated(K):
 
 def test_masks_of_every_shape():
     q, k, _, _ = reference.draw(2, 3, 4, 2, 1, 4)
+    v = np.broadcast_to(np.eye(4, dtype="float32")[:, None], (2, 4, 1, 4))  # so that the result is the softmax itself
     seen = np.random.default_rng(0).random((2, 2, 3, 4)) < 0.6
     shapes = [(seen, seen), (seen[:, 0], seen[:, :1]), (seen[0, 0], seen[:1, :1]), (seen[:, :1], seen[:, :1])]
-    found = jax.jit(lambda q, k: [dense_attention.weights(q, k, mask) for mask, _ in shapes])(q, k)
+    found = jax.jit(lambda q, k: [dense_attention.attention(q, k, v, mask) for mask, _ in shapes])(q, k)
     for P, (_, want) in zip(found, shapes):
-        assert ((np.asarray(P) > 0) == np.broadcast_to(want, P.shape)).all()
+        P = np.asarray(P).swapaxes(1, 2)  # [B, N, T, S]
+        assert ((P > 0) == np.broadcast_to(want, P.shape)).all()
 
 
 @pytest.mark.parametrize("f", [dense_attention.attention, flash_attention.flash], ids=["dense", "flash"])
@@ -82,7 +84,7 @@ BAD = [
     (dict(S=0), {}, "an empty sequence: attention needs a query and a key, not T = 3 and S = 0"),
     (dict(T=0), {}, "an empty sequence"),
     ({}, dict(mask=np.ones((3, 4), int)), "a mask is bool, True where a query sees a key; this is int64"),
-    ({}, dict(mask=np.ones((4, 3), bool)), r"shape \(4, 3\) does not fit 2 x 2 heads of 3 queries and 5 keys: make it \[T, S\] = \(3, 5\)"),
+    ({}, dict(mask=np.ones((4, 3), bool)), r"shape \(4, 3\) does not fit the scores: make it \[T, S\] = \(3, 5\)"),
     ({}, dict(mask=np.ones(5, bool)), r"shape \(5,\) does not fit"),
     ({}, dict(mask=~CAUSAL.array(3, 5)), "shows each query the keys after it and hides the rest: True means seen, so pass ~mask"),
 ]  # fmt: skip
@@ -107,9 +109,12 @@ def test_bad_rules_and_shapes():
         (lambda: flash_attention.flash(q, k, v, CAUSAL.array(3, 5)), r"a rule is asked for, as Mask\(causal=True\)"),
         (lambda: dense_attention.plain(q, k, v, CAUSAL.array(3, 5)), "a rule is asked for"),
         (lambda: dense_attention.efficient(q, k, v, keep="all"), 'keep is "scores", "state" or "rows", not \'all\''),
-        (lambda: dense_attention.attention(q[0], k, v), r"attention takes q\[B, T, N, H\]"),
-        (lambda: dense_attention.attention(q, k[:, :4], v), r"do not fit q\[2, 3, 2, 4\]"),
-        (lambda: dense_attention.attention(q, k[..., :2], v), "do not fit"),
+        (lambda: dense_attention.attention(q[0], k, v), r"q\[B, T, N, H\] has 4 dimensions"),
+        (
+            lambda: dense_attention.attention(q, k[:, :4], v),
+            r"v\[B, S, K, V\] has the shape \[2, 5, 1, 4\], and S is 4",
+        ),
+        (lambda: dense_attention.attention(q, k[..., :2], v), "and H is 4"),
     ):
         with pytest.raises(ValueError, match=says):
             bad()
