@@ -13,14 +13,13 @@ import pytest
 from helpers.costs.inference import engine_simulation
 from helpers.kernels.inference.continuous_batching import DESIGNS, Orchestrator
 from helpers.kernels.inference.engine import Prefix
-from helpers.kernels.inference.prefix_cache import PrefixTree
 from tests.helpers.kernels.inference.test_engine import C, load
 from tests.tiers import repeats
 
 
 @dataclass(frozen=True)
 class Lengths:
-    """`Engine` without a model: a prefix is its length, a block of one its number of tokens, and the next token is 0."""
+    """`Engine` without a model: a prefix is its length, and the next token is 0."""
 
     slots: int
     chunk: int
@@ -39,28 +38,19 @@ class Lengths:
     def generate(self, params, state):
         return state, np.zeros(self.slots, int)
 
-    def cut(self, prefix, block, start):
-        return [block] * (prefix.length // block - start)
 
-    def join(self, blocks):
-        return Prefix(None, sum(blocks), None)
-
-
-def simulated(design: str, requests, known, engine: Lengths, network):
-    """The simulation's log; what a tree knew of a prompt is left out of its prefill."""
+def simulated(design: str, requests, engine: Lengths, network):
+    """The simulation's log."""
     reading, one = lambda T: ceil(T / engine.chunk), lambda B, S: 1
-    given = [(r.arrives, len(r.prompt), r.n, k) for r, k in zip(requests, known)]
+    given = [(r.arrives, len(r.prompt), r.n) for r in requests]
     if design == "chunked":
         return engine_simulation.chunked(given, engine.slots, one, lambda B, S, T, done: 1, engine.chunk)
-    left = [
-        (at, T - k, n) for at, T, n, k in given
-    ]  # rows that are left, and not a difference of two that are rounded up
     if design == "static":
-        return engine_simulation.batched(left, engine.slots, reading, one, together=lambda n, T: reading(T))
+        return engine_simulation.batched(given, engine.slots, reading, one, together=lambda n, T: reading(T))
     if design == "interleaved":
-        return engine_simulation.interleaved(left, engine.slots, reading, one)
+        return engine_simulation.interleaved(given, engine.slots, reading, one)
     transfer = lambda T: ceil(T / network) if network else 0  # noqa: E731
-    return engine_simulation.disaggregated(left, engine.slots, reading, one, transfer)
+    return engine_simulation.disaggregated(given, engine.slots, reading, one, transfer)
 
 
 def bars(log):
@@ -76,17 +66,15 @@ def bars(log):
 @pytest.mark.parametrize("design", DESIGNS)
 @pytest.mark.sample(quick=2)
 def test_the_engines_log_is_that_of_the_simulation(design):
-    hits = moved = 0
+    moved = 0
     for seed in range(repeats(40, 1000)):
         draw = np.random.default_rng(seed)
         slots, chunk, n, arrivals = (int(draw.integers(*ends)) for ends in ((1, 6), (1, 7), (1, 25), (0, 60)))
         engine, requests = Lengths(slots, chunk), load(n, seed, arrivals)
-        # A static batch pads what a tree leaves of its prompts; a network carries what the tree knew, too.
-        tree = PrefixTree(200, block=int(draw.integers(1, 4))) if design != "static" and seed % 2 else None
-        network = float(draw.uniform(0.5, 12)) if design == "disaggregated" and tree is None and seed % 4 else None
-        log = Orchestrator(engine, None, design, tree=tree, network=network).serve(requests)
+        network = float(draw.uniform(0.5, 12)) if design == "disaggregated" and seed % 2 else None
+        log = Orchestrator(engine, None, design, network=network).serve(requests)
         entries = [log.entries[r.name] for r in requests]
-        wanted = simulated(design, requests, [e.hit for e in entries], engine, network)
+        wanted = simulated(design, requests, engine, network)
         got = log.timeline
         same = lambda log: [(s.start, s.tokens, s.slot, s.joined) for s in log.served]  # noqa: E731
         assert same(got) == same(wanted) and got.steps == wanted.steps, seed
@@ -97,5 +85,5 @@ def test_the_engines_log_is_that_of_the_simulation(design):
         assert [(e.slot, e.inserted) for e, _ in moving] == [(s.slot[1], s.joined) for _, s in moving], seed
         # A prompt is one bar of the simulation, and one for each of its pieces in a log.
         assert bars(got) == bars(wanted), seed
-        hits, moved = hits + sum(e.hit for e in entries), moved + bool(network)
-    assert (hits > 50 or design == "static") and (moved > 9 or design != "disaggregated")
+        moved += bool(network)
+    assert moved > 9 or design != "disaggregated"

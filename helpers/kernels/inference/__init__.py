@@ -34,7 +34,7 @@ paged_kv_cache         the same extend over pages
     attend(q[B, N, H], k[B, S, K, H], v, lengths[B], block) -> y[B, N, H], blocks read: each row over its true length
     and whose pages are whose, in plain Python:
     Blocks(pages, size): allocate(name, length, first=()), append(name, n=1) -> [(from, to)] pages to copy first,
-    fork(name, new, length=None), free(name), table(name, width=None), length(name), needs(name, n),
+    fork(name, new, length=None), free(name), table(name), length(name), needs(name, n),
     keep(page), drop(page), replace(name, i, page), resume({name: (table, length)}, here), available
     Exhausted is raised where pages are wanting; nothing has changed then. A name is anything hashable.
 
@@ -44,7 +44,7 @@ engine                 a pool of pages, and one pass over sequences that have so
     greedy, sampler(temperature, seed)     (logits[V], name, sample, position) -> token
 
 continuous_batching    requests, the log, and four designs on one engine or two, by the scheduler of costs.inference
-    Orchestrator(engine, params, design, tree=None, network=None): submit(request), run() -> Log, serve(requests) -> Log
+    Orchestrator(engine, params, design, network=None): submit(request), run() -> Log, serve(requests) -> Log
 
 paged_batching         pages as tokens come, shared by reference, and taken back when there are none left
     PagedServer(engine, params, policy, tree=None, choose=greedy): submit(request, samples=1), run() -> Log; policy is

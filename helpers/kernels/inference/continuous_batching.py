@@ -1,6 +1,6 @@
 """Servers that run a model through a schedule, a pass a step, and what they write down (chapter 5).
 
-    serving = Orchestrator(engine, params, "interleaved", tree=PrefixTree(capacity=64, block=4))
+    serving = Orchestrator(engine, params, "interleaved")
     for request in requests:
         serving.submit(request)
     log = serving.run()
@@ -16,7 +16,7 @@ add up in seconds; here a pass of it is a pass of a model, or of two engines sid
                    read as they come, and what was read waits for a slot, however much of it there is
 
 Requests are served in the order in which they came. One waits until there is a slot, and pages for all the tokens that it
-may come to; none is given up on the way. `paged_batching` takes pages as tokens come instead.
+may come to; none is given up on the way. `paged_batching` takes pages as tokens come instead, and shares those of prefixes.
 
 Source: Austin et al. 2025, Section 7; Yu et al., "Orca" (2022) for continuous batching; Kwon et al., "vLLM" (2023) for pages;
 Zhong et al., "DistServe" (2024) for two pools.
@@ -32,7 +32,7 @@ from helpers.costs.inference.serving_log import Log as Timeline, Record, Request
 
 from .engine import Engine, Prefix
 from .paged_kv_cache import Blocks
-from .prefix_cache import Node, PrefixTree
+from .prefix_cache import Node
 
 
 @dataclass(frozen=True)
@@ -78,12 +78,6 @@ class Entry(Job):
     preempted: int = 0
     host: object = None
 
-    @classmethod
-    def of(cls, request: Request, now: int, number: int, samples: int = 1, many: bool = False) -> "Entry":
-        prompt, arrival = list(request.prompt), max(request.arrives, now)
-        answers = [Sample(len(prompt), name=(request.name, i), text=[*prompt]) for i in range(samples)]
-        return cls(arrival, number, len(prompt), request.n, sequences=answers, request=request, many=many)
-
     @property
     def samples(self) -> list[Sample]:
         return self.sequences
@@ -119,11 +113,6 @@ class Step(NamedTuple):
     pages: int
     waiting: int
     preempted: tuple[str, ...]
-
-    @property
-    def tokens(self) -> int:
-        """Tokens that were computed."""
-        return self.tokens_read + len(self.generated)
 
 
 @dataclass
@@ -176,7 +165,10 @@ class Server:
     """What servers have in common: requests come, and steps go on until every one of them has its tokens.
 
     schedulers   the engine's, or of two engines that of the one that reads and that of the one that generates
+    many         whether a request may ask for several answers
     """
+
+    many = False
 
     def __init__(self, engine, params, *schedulers: Scheduler, page_bytes: int = 0):
         self.engine, self.params, self.schedulers = engine, params, schedulers
@@ -193,21 +185,25 @@ class Server:
             self.step()
         return self.log
 
-    def _take(self, entry: Entry) -> None:
-        """Takes a request, or says why it can never be served; those that were taken before are not touched by that."""
-        name, pages = entry.request.name, self.schedulers[-1].pages
-        self.engine.room(entry.prompt, entry.output)
-        if (most := pages.at_most(entry)) > pages.pages:
+    def submit(self, request: Request, samples: int = 1) -> None:
+        """Takes a request for so many answers, or says why it can never be served, which touches none that was taken before."""
+        name, pages, prompt = request.name, self.schedulers[-1].pages, list(request.prompt)
+        if name in self.log.entries:
+            raise ValueError(f"there is a request {name!r} already: give each a name of its own")
+        most = self.engine.slots if self.many else 1  # answers
+        if request.n < 1 or not 1 <= samples <= most:
             raise ValueError(
-                f"request {name!r} needs {most} pages of {self.engine.page} tokens and there are {pages.pages}:"
-                " make it shorter, or give the engine more"
+                f"{name!r} asks for {samples} answers of {request.n} tokens: ask for 1 to {most}, not empty"
             )
+        self.engine.room(len(prompt), request.n)
+        answers = [Sample(len(prompt), name=(name, i), text=[*prompt]) for i in range(samples)]
+        arrival, number = max(request.arrives, self.now), len(self.log.entries)
+        entry = Entry(arrival, number, len(prompt), request.n, sequences=answers, request=request, many=self.many)
+        if (most := pages.at_most(entry)) > pages.pages:
+            wants = f"request {name!r} needs {most} pages of {self.engine.page} tokens and there are {pages.pages}"
+            raise ValueError(f"{wants}: make it shorter, or give the engine more")
         self.log.entries[name] = entry
         self.schedulers[0].add(entry)
-
-    def _is_new(self, request: Request) -> None:
-        if request.name in self.log.entries:
-            raise ValueError(f"there is a request {request.name!r} already: give each a name of its own")
 
     def _begun(self, work: Pass) -> None:
         """Notes who starts and who gives way before a pass."""
@@ -246,36 +242,21 @@ class Server:
 class Orchestrator(Server):
     """Serves requests on `engine`, or on one like it for each pool if the design is disaggregated.
 
-    tree      a prefix tree; the keys and values of its blocks are kept where prompts are read
     network   bytes that go from one pool to the other in a step; None: a prefix arrives at once. It carries one prefix
               after the other, and each takes whole steps, one or more: it is not shared within a step
     """
 
-    def __init__(
-        self,
-        engine: Engine,
-        params,
-        design: str = "interleaved",
-        tree: PrefixTree | None = None,
-        network: float | None = None,
-    ):
+    def __init__(self, engine: Engine, params, design: str = "interleaved", network: float | None = None):
         if design not in DESIGNS:
             raise ValueError(f"the designs are {', '.join(DESIGNS)}; got {design!r}")
-        self.tree, self.network = tree, network
-        prefixes, policy = Prefixes(engine, tree), Policy.of(design, engine.slots, engine.chunk)
-        schedulers = [Scheduler(policy, pages=prefixes)]
+        self.network, policy = network, Policy.of(design, engine.slots, engine.chunk)
+        schedulers = [Scheduler(policy, pages=PageCount(engine.pages, engine.page))]
         if design == "disaggregated":
-            reader = Scheduler(Policy(1, engine.chunk, readers=1, ahead=True), pages=prefixes)
-            schedulers = [reader, Scheduler(policy, pages=PageCount(engine.pages, engine.page))]
+            reader = Policy(1, engine.chunk, readers=1, ahead=True)
+            schedulers.insert(0, Scheduler(reader, pages=PageCount(engine.pages, engine.page)))
         super().__init__(engine, params, *schedulers)
         self.blocks, self.state = Blocks(engine.pages, engine.page), engine.empty()
         self.network_is_free = 0  # from which step on
-
-    def submit(self, request: Request) -> None:
-        self._is_new(request)
-        if request.n < 1:
-            raise ValueError(f"request {request.name!r} asks for {request.n} tokens: ask for one or more")
-        self._take(Entry.of(request, self.now, len(self.log.entries)))
 
     def step(self) -> None:
         """One pass of each engine. What it frees or brings is there from the next one on."""
@@ -295,7 +276,8 @@ class Orchestrator(Server):
         tokens = ()
         if pieces := passes[0].pieces:
             texts = [part.job.request.prompt[part.done : part.done + part.tokens] for part in pieces]
-            read = self.engine.read_together(self.params, [part.job.prefix for part in pieces], texts)
+            prefixes = [part.job.prefix or self.engine.nothing() for part in pieces]
+            read = self.engine.read_together(self.params, prefixes, texts)
             for part, prefix in zip(pieces, read):
                 part.job.prefix = prefix
         if passes[-1].generating:
@@ -315,10 +297,9 @@ class Orchestrator(Server):
         done = set()
 
         def token(part: Part, sample: Sample) -> bool:
-            last = self._token(
-                part.job, sample, int(tokens[part.job.slot]) if part.generates else part.job.prefix.token
-            )
-            done.update([part.job.number] if last else [])
+            entry = part.job
+            last = self._token(entry, sample, int(tokens[entry.slot]) if part.generates else entry.prefix.token)
+            done.update([entry.number] if last else [])
             return last or sends
 
         scheduler.finish(work, token)
@@ -341,27 +322,3 @@ class Orchestrator(Server):
             self.log.record.spans.append(span)
         entry.arrival, entry.samples[0].ended = self.network_is_free, False
         self.schedulers[1].add(entry)
-
-
-class Prefixes(PageCount):
-    """Pages that are only counted, and keys and values of prompts' beginnings, in blocks of a tree."""
-
-    def __init__(self, engine: Engine, tree: PrefixTree | None):
-        super().__init__(engine.pages, engine.page)
-        self.engine, self.tree = engine, tree
-
-    def known(self, entry: Entry) -> int:
-        """Tokens of a prompt that the tree has. The last one is read in any case: the next one comes after it."""
-        entry.prefix = self.engine.nothing()
-        if self.tree is not None and (path := self.tree.match(entry.request.prompt[:-1])):
-            self.tree.hold(path)
-            entry.path, entry.hit = path, self.tree.matched(path)
-            entry.prefix = self.engine.join([node.value for node in path])
-        return entry.hit
-
-    def prompt_is_read(self, entry: Entry, sample: Sample) -> None:
-        if self.tree is not None:
-            read = self.engine.cut(entry.prefix, self.tree.block, start=len(entry.path))
-            self.tree.insert(entry.request.prompt, [None] * len(entry.path) + read)
-            self.tree.release(entry.path)
-            entry.path = []

@@ -53,24 +53,15 @@ def attend_data(p, cache, y, positions, c: Config):
     return product(p, "W_O", "bnh,nhd->bd", O), cache  # y[B_X, D]
 
 
-def mix_data(p, y, c: Config):
-    return mlp(p, y, c, rows="b")  # y[B_X, D]
-
-
 def attend_fsdp(p, cache, y, positions, c: Config):
     """The same with a part of D of every matrix on each device: weights are sent, for one token of each sequence."""
-    whole = dict(
-        W_Q=_whole(p["W_Q"], 0),  # [D, N, H]
-        W_K=_whole(p["W_K"], 0),  # [D, K, H]
-        W_V=_whole(p["W_V"], 0),  # [D, K, H]
-        W_O=_whole(p["W_O"], 2),  # [N, H, D]
-    )
+    whole = {name: _whole(p[name], 2 if name == "W_O" else 0) for name in ("W_Q", "W_K", "W_V", "W_O")}  # D of each
     return attend_data(whole, cache, y, positions, c)
 
 
 def mix_fsdp(p, y, c: Config):
     into = {n: _whole(p[n], 0) for n in ("W_in", "W_gate") if n in p}  # [D, F] each
-    return mix_data(into | {"W_out": _whole(p["W_out"], 1)}, y, c)  # [F, D]
+    return mlp(into | {"W_out": _whole(p["W_out"], 1)}, y, c, rows="b")  # [F, D]
 
 
 def _whole(w, axis: int):
@@ -89,7 +80,7 @@ WHOLE = tuple(how.replace("_X", "") for how in OVER_X)
 
 TENSOR = Way("TP", "x[B, D]", OVER_Y, "K[B, S, K_Y, H]", partial(attend_whole, of_heads), MIX_Y)
 FSDP = Way("FSDP", "x[B_X, D]", OVER_X, "K[B_X, S, K, H]", attend_fsdp, mix_fsdp)
-DATA = Way("DP", "x[B_X, D]", WHOLE, "K[B_X, S, K, H]", attend_data, mix_data)
+DATA = Way("DP", "x[B_X, D]", WHOLE, "K[B_X, S, K, H]", attend_data, partial(mlp, rows="b"))
 
 
 # A cache cut over KV heads and over sequences, K[B_Z, S, K_Y, H]: two AllToAlls of small arrays, and nobody holds a copy.

@@ -100,12 +100,6 @@ class Engine:
 
         It is as wide as its longest row needs: 1 if each has one token, else `chunk`. So there are two programs in all.
         """
-        if len(rows) > self.slots or any(not 1 <= len(row.tokens) <= self.chunk for row in rows):
-            raise ValueError(
-                f"a pass has {self.slots} rows of 1 to {self.chunk} tokens, got {[len(row.tokens) for row in rows]}"
-            )
-        if any(len(row.table) * self.page < row.at + len(row.tokens) for row in rows):
-            raise ValueError("a row has more tokens than its pages have places: append to it first")
         T = self.chunk if any(len(row.tokens) > 1 for row in rows) else 1
         return self._extend(params, pool, rows, self.slots, T)
 
@@ -125,10 +119,10 @@ class Engine:
 
     # The interface.
 
-    def prefill(self, params, tokens: Sequence[int], known: Prefix | None = None) -> Prefix:
-        """The prefix of a whole prompt. `known` is that of its first tokens, if they were read before."""
+    def prefill(self, params, tokens: Sequence[int]) -> Prefix:
+        """The prefix of a whole prompt."""
         self.room(len(tokens))
-        prefix = self.nothing() if known is None else known
+        prefix = self.nothing()
         while prefix.length < len(tokens):
             piece = tokens[prefix.length : prefix.length + self.chunk]
             prefix = self.read_together(params, [prefix], [piece])[0]
@@ -139,21 +133,17 @@ class Engine:
 
         table   its pages, in order, with room for all the tokens that it may come to
         """
-        self._is_slot(slot)
         if state.used[slot]:
             free = np.flatnonzero(~state.used).tolist()
             raise ValueError(f"slot {slot} is in use: insert into a free one, {free}, or free it first")
-        if prefix.token < 0:
-            raise ValueError("a prefix without a next token cannot go on: prefill one token of it or more")
         table = [*table]
         if len(table) > self.width or len(table) * self.page < prefix.length:
             least, most = -(-prefix.length // self.page), self.width
             raise ValueError(f"{prefix.length} tokens need {least} to {most} pages of {self.page}, got {len(table)}")
-        row = np.array(table + [-1] * (self.width - len(table)))
-        return State(
-            _insert(state.cache, prefix.cache, row), _with(state.at, slot, prefix.length), _with(state.token, slot, prefix.token),
-            _with(state.used, slot, True), _with(state.tables, slot, row),
-        )  # fmt: skip
+        at, token, used, tables = (a.copy() for a in state[1:])
+        at[slot], token[slot], used[slot] = prefix.length, prefix.token, True
+        tables[slot] = table + [-1] * (self.width - len(table))
+        return State(_insert(state.cache, prefix.cache, tables[slot]), at, token, used, tables)
 
     def generate(self, params, state: State) -> tuple[State, np.ndarray]:
         """(the state, tokens[slots]): the likeliest token after each slot's last one; -1 for a slot that is not in use."""
@@ -165,21 +155,17 @@ class Engine:
         logits, pool = self._extend(params, state.cache, rows, self.slots, 1)
         tokens = np.full(self.slots, -1, np.int32)
         tokens[slots] = logits.argmax(-1)
-        return state._replace(
-            cache=pool, at=state.at + state.used, token=np.where(state.used, tokens, state.token)
-        ), tokens
+        token = np.where(state.used, tokens, state.token)
+        return state._replace(cache=pool, at=state.at + state.used, token=token), tokens
 
     def free(self, state: State, slot: int) -> State:
-        self._is_slot(slot)
         if not state.used[slot]:
             raise ValueError(f"slot {slot} is not in use: only a slot that holds a text can be freed")
-        return state._replace(used=_with(state.used, slot, False), tables=_with(state.tables, slot, -1))
+        used, tables = state.used.copy(), state.tables.copy()
+        used[slot], tables[slot] = False, -1
+        return state._replace(used=used, tables=tables)
 
-    def _is_slot(self, slot: int) -> None:
-        if not 0 <= slot < self.slots:
-            raise ValueError(f"there is no slot {slot}: they are 0 to {self.slots - 1}")
-
-    # Parts of a prefix: pieces more, blocks of it to keep, blocks that were kept.
+    # Parts of a prefix.
 
     def nothing(self) -> Prefix:
         """The prefix of no tokens."""
@@ -187,10 +173,6 @@ class Engine:
 
     def read_together(self, params, prefixes: list[Prefix], pieces: list[Sequence[int]]) -> list[Prefix]:
         """The prefixes with the next tokens of their sequences, up to `chunk` of each: one pass over all of them."""
-        if any(not 0 <= len(piece) <= self.chunk for piece in pieces):
-            raise ValueError(
-                f"a pass reads up to {self.chunk} tokens of a text, got {[len(piece) for piece in pieces]}"
-            )
         B = 1 if len(pieces) == 1 else self.slots  # so that there are two programs, however many are read together
         caches = [prefix.cache for prefix in prefixes] + [self.nothing().cache] * (B - len(pieces))
         pool = jax.tree.map(lambda *pools: np.concatenate(pools, 1), *caches)
@@ -205,39 +187,9 @@ class Engine:
             read.append(Prefix(own, row.at + len(row.tokens), int(logits[i].argmax())) if len(row.tokens) else prefix)
         return read
 
-    def cut(self, prefix: Prefix, block: int, start: int = 0) -> list:
-        """The keys and values of each whole block of a prefix, from block number `start` on, as a prefix tree holds them."""
-        places = jax.tree.map(_as_places, prefix.cache)
-        ends = range((start + 1) * block, prefix.length + 1, block)
-        return [jax.tree.map(lambda a, end=end: a[:, end - block : end].copy(), places) for end in ends]
-
-    def join(self, blocks: list) -> Prefix:
-        """The prefix that these blocks are the beginning of. It needs one more token before it can be inserted."""
-        prefix = self.nothing()
-        kept = jax.tree.map(lambda *parts: np.concatenate(parts, 1), *blocks)
-        length = jax.tree.leaves(kept)[0].shape[1]
-
-        def placed(pages, tokens):
-            places = _as_places(pages).copy()
-            places[:, :length] = tokens
-            return places.reshape(pages.shape)
-
-        return Prefix(jax.tree.map(placed, prefix.cache, kept), length)
-
     def bytes(self, prefix: Prefix) -> int:
         """Bytes of the keys and values of its tokens: what goes over the network to another engine."""
-        return sum(_as_places(a)[:, : prefix.length].nbytes for a in jax.tree.leaves(prefix.cache))
-
-
-def _as_places(pages) -> np.ndarray:
-    """[layers, pages, page, …] as [layers, pages · page, …]."""
-    return np.asarray(pages).reshape(pages.shape[0], -1, *pages.shape[3:])
-
-
-def _with(values: np.ndarray, slot: int, new) -> np.ndarray:
-    values = values.copy()
-    values[slot] = new
-    return values
+        return prefix.length * self.page_bytes // self.page
 
 
 @partial(jax.jit, static_argnums=0)
@@ -250,9 +202,7 @@ def _extend(c, params, pool, tables, tokens, positions, lengths):
 def _insert(pool, pages, table):
     """Each page of a prefix goes to its place in the pool; those that have none there are dropped."""
 
-    def put(a, b):
-        return a.at[:, jnp.where(table < 0, a.shape[1], table)].set(b, mode="drop")
-
+    put = lambda a, b: a.at[:, jnp.where(table < 0, a.shape[1], table)].set(b, mode="drop")  # noqa: E731
     return jax.tree.map(put, pool, pages)
 
 

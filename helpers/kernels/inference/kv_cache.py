@@ -57,7 +57,8 @@ def advance(params: dict, cache: list[dict], tokens, positions, c: Config, lengt
         held, seen, mask = recall(old, quantisation.encode(new, old), places, real, kind.window)
         return held, show(seen, x.dtype), mask & real[..., None]  # a token that does not count looks at nothing
 
-    return decoder.through(params, x, places, c, cache, look, lambda p: quantisation.plain(p, x.dtype))
+    layer = lambda p, *how: decoder.block(quantisation.plain(p, x.dtype), *how)  # noqa: E731
+    return decoder.through(params, x, places, c, cache, look, layer)
 
 
 def rows(tokens, positions, lengths):
@@ -85,30 +86,20 @@ def top(params: dict, dtype) -> dict:
 # What is asked for.
 
 
-def known(*values) -> bool:
-    """Whether all of these are numbers already, and not those of a program that is being traced."""
-    return not any(isinstance(v, jax.core.Tracer) for v in values)
-
-
 def room(c: Config, size: int, prompt: int, new: int = 0) -> None:
     """Whether a prompt and `new` tokens after it fit a cache of `size`; a ValueError says why not.
 
     The last token of a text needs no place: nothing comes after it that would look there.
     """
     if prompt < 1:
-        raise ValueError(
-            "an empty prompt has no last token to go on from: give it one token, as one that opens every text"
-        )
+        raise ValueError("an empty prompt has no last token to go on from: give it one, as one that opens every text")
     limits = {"learned positions": c.positions} if c.positions else {}
     if any(kind.window is None or kind.window > size for kind, _ in decoder.runs(c)):
         limits["places in the cache"] = size
     for what, most in limits.items():
-        wanted = prompt + max(new - 1, 0)
-        if wanted > most:
-            after = f" with {new} after it" if new else ""
-            raise ValueError(
-                f"a prompt of {prompt} tokens{after} does not fit {most} {what}: make it at least {wanted}"
-            )
+        if (wanted := prompt + max(new - 1, 0)) > most:
+            tokens = f"{prompt} tokens with {new} after it" if new else f"{prompt} tokens"
+            raise ValueError(f"a prompt of {tokens} does not fit {most} {what}: make it at least {wanted}")
 
 
 def check(cache, tokens, positions, c: Config, lengths, keep: int) -> None:
@@ -120,7 +111,7 @@ def check(cache, tokens, positions, c: Config, lengths, keep: int) -> None:
         S = next(iter(layer.values())).shape[2]
         if kind.window is None or S < kind.window + keep:
             limits.append(S)
-    if limits and known(tokens, positions, lengths):
+    if limits:
         check_reach(tokens, positions, lengths, min(limits), "there are places for {most}: make the cache larger")
 
 
@@ -132,14 +123,15 @@ def check_rows(tokens, positions, lengths, B: int) -> None:
 
 
 def check_reach(tokens, positions, lengths, most, why: str) -> None:
-    """No row's last token beyond its last place; `most` is one number, or one for each row."""
+    """No row's last token beyond its last place, `most` for all or for each row, if these are numbers and not traced."""
+    if any(isinstance(given, jax.core.Tracer) for given in (tokens, positions, lengths, most)):
+        return
     n = np.asarray(tokens.shape[1] if lengths is None else lengths)
     reach = np.where(n > 0, np.asarray(positions) + n, 0)
     most = np.broadcast_to(most, reach.shape)
     if np.any(np.asarray(positions) < 0):
         raise ValueError(f"a token's position is 0 or more, not {np.min(positions)}")
-    if np.any(reach > most):
-        row = int(np.argmax(reach - most))
+    if (reach - most)[row := int(np.argmax(reach - most))] > 0:
         raise ValueError(f"row {row} would reach {reach[row]} tokens, and " + why.format(most=most[row]))
 
 

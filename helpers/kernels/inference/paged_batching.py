@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from helpers.costs.inference.scheduler import Part, Policy, Scheduler
 
-from .continuous_batching import Entry, Log, Request, Sample, Server
+from .continuous_batching import Entry, Log, Sample, Server
 from .engine import Engine, Row, greedy
 from .paged_kv_cache import Blocks
 from .prefix_cache import PrefixTree
@@ -41,34 +41,19 @@ class PagedServer(Server):
     budget   most tokens of a pass, all sequences together; None: the engine's chunk of each
     """
 
+    many = True
+
     def __init__(
-        self,
-        engine: Engine,
-        params,
-        policy: str,
-        tree: PrefixTree | None = None,
-        choose: Callable = greedy,
+        self, engine: Engine, params, policy: str, tree: PrefixTree | None = None, choose: Callable = greedy,
         budget: int | None = None,
-    ):
+    ):  # fmt: skip
         if tree is not None and tree.block != engine.page:
-            raise ValueError(
-                f"a tree that keeps pages has blocks of {engine.page} tokens, as they, not of {tree.block}"
-            )
+            raise ValueError(f"a tree that keeps pages has blocks of {engine.page} tokens, not of {tree.block}")
         budget = engine.slots * engine.chunk if budget is None else budget
         rules = Policy(engine.slots, engine.chunk, budget, when_full=policy)
         self.pages = SharedPages(engine, PrefixTree(0, engine.page) if tree is None else tree)
         super().__init__(engine, params, Scheduler(rules, pages=self.pages), page_bytes=engine.page_bytes)
         self.pages.log, self.choose = self.log, choose
-
-    def submit(self, request: Request, samples: int = 1) -> None:
-        """Takes a request for so many answers, or says why it can never be served."""
-        self._is_new(request)
-        if request.n < 1 or not 1 <= samples <= self.engine.slots:
-            raise ValueError(
-                f"a request asks for 1 to {self.engine.slots} answers of 1 or more tokens,"
-                f" {request.name!r} for {samples} of {request.n}"
-            )
-        self._take(Entry.of(request, self.now, len(self.log.entries), samples, many=True))
 
     def step(self) -> None:
         """Pages for all that runs, then for who waits; one pass; the tokens that it brings."""

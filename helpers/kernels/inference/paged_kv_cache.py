@@ -6,7 +6,6 @@ layers. `Blocks` says whose pages are whose. Local layers hold every token here,
 Source: Kwon et al., "Efficient memory management for large language model serving with PagedAttention" (2023).
 """
 
-from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 
 import jax
@@ -37,9 +36,9 @@ def extend(params: dict, pool: list[dict], tables, tokens, positions, c: Config,
              table only (`Blocks.append` sees to that)
     """
     pages, size = jax.tree.leaves(pool)[0].shape[1:3]
-    kv_cache.check_rows(tokens, positions, lengths, tables.shape[0])
-    if kv_cache.known(tables, tokens, positions, lengths):
-        _check(tables, pages, size, tokens, positions, lengths)
+    kv_cache.check_rows(tokens, positions, lengths, len(tables))
+    places = size * (tables >= 0).cumprod(1).sum(1)  # up to the first page that is not there
+    kv_cache.check_reach(tokens, positions, lengths, places, "its pages have places for {most}: append to it first")
     x, pool = kv_cache.advance(params, pool, tokens, positions, c, lengths, _recall(tables, pages, size))
     return decoder.unembed(kv_cache.top(params, x.dtype), x, c), pool
 
@@ -65,48 +64,26 @@ def copy(pool: list[dict], pairs: list[tuple[int, int]]) -> list[dict]:
     """The pool after pages were copied, (from, to) each: what `Blocks.append` asks for before it writes."""
     if not pairs:
         return pool
-    source, target = (jnp.array(pages) for pages in _pairs(pairs))
-    operands.numbers("page", [source, target], _pages(pool))
+    source, target = map(jnp.array, zip(*pairs))
     return jax.tree.map(lambda a: a.at[:, target].set(a[:, source]), pool)
 
 
 def take(pool: list[dict], pages: Sequence[int]) -> list[dict]:
     """What stands in these pages, as arrays on the host, [layers, pages, size, …]: they may be given to others now."""
-    operands.numbers("page", pages, _pages(pool))
-    index = jnp.asarray(pages, jnp.int32)
-    return jax.device_get(jax.tree.map(lambda a: a[:, index], pool))
+    return jax.device_get(jax.tree.map(lambda a: a[:, jnp.asarray(pages, jnp.int32)], pool))
 
 
 def put(pool: list[dict], held: list[dict], pairs: list[tuple[int, int]]) -> list[dict]:
     """The pool with some of what `take` gave, (number in `held`, page) each."""
     if not pairs:
         return pool
-    source, target = (np.array(pages) for pages in _pairs(pairs))
-    operands.numbers("page", target, _pages(pool))
-    operands.numbers("held page", source, _pages(held))
+    source, target = map(np.array, zip(*pairs))
     return jax.tree.map(lambda a, b: a.at[:, target].set(b[:, source]), pool, held)
-
-
-def _pages(pool: list[dict]) -> int:
-    return jax.tree.leaves(pool)[0].shape[1]
-
-
-def _pairs(pairs):
-    if odd := [pair for pair in pairs if len(pair) != 2]:
-        raise ValueError(f"pages are copied by pairs, (from, to) each, not {odd[0]!r}")
-    return zip(*pairs)
 
 
 def page_bytes(pool: list[dict]) -> int:
     """Bytes of one page, in all layers."""
     return sum(a.size * a.dtype.itemsize // a.shape[1] for a in jax.tree.leaves(pool))
-
-
-def _check(tables, pages: int, size: int, tokens, positions, lengths) -> None:
-    tables = np.asarray(tables)
-    operands.numbers("page", np.maximum(tables, 0), pages)
-    places = size * np.sum(np.cumprod(tables >= 0, axis=1), axis=1)
-    kv_cache.check_reach(tokens, positions, lengths, places, "its pages have places for {most}: append to it first")
 
 
 # Attention of one token per row over its true length, block by block: what is read is what is there.
@@ -125,13 +102,12 @@ def attend(q, k, v, lengths, block: int):
     block   keys that are read together; it divides S. A row of length 0 gets 0
     """
     operands.whole(block=block)
-    S = operands.fit({"q[B, N, H]": q, "k[B, S, K, H]": k, "v[B, S, K, V]": v})["S"]
+    masks.check(q[:, None], k, v)
+    S = k.shape[1]
     if S % block:
         raise ValueError(f"blocks of {block} do not fill the {S} places of a row: take a divisor of {S}")
     lengths = jnp.minimum(operands.lengths(lengths, len(q), S), S)
     (B, N, H), K = q.shape, k.shape[2]
-    masks.group(N, K)
-    operands.real(q=q, k=k, v=v)
     q = q.reshape(B, K, N // K, H)  # query heads in groups, one for each KV head
     ends = jnp.cumsum(-(-lengths // block))  # where each row's blocks end in the list of all
 
@@ -142,7 +118,7 @@ def attend(q, k, v, lengths, block: int):
         there = i * block + jnp.arange(block) < lengths[row]
         keys, values = (lax.dynamic_slice(a, (row, i * block, 0, 0), (1, block, *a.shape[2:]))[0] for a in (k, v))
         keys, values = (operands.blank(a, there, 0).swapaxes(0, 1) for a in (keys, values))  # [K, block, H]
-        new = softmax.together(mine, softmax.chunk(q[row], keys, values, there, H**-0.5))
+        new = softmax.together(mine, softmax.chunk(q[row], keys, values, there))
         return jax.tree.map(lambda a, b: a.at[row].set(b), seen, new)
 
     seen = lax.fori_loop(0, ends[-1], one, softmax.nothing((B, K, N // K), v.shape[-1]))
@@ -156,7 +132,7 @@ def attend(q, k, v, lengths, block: int):
 # prefixes. At all times
 #
 #     a page is free, or its count says in how many tables it stands and how often it is kept
-#     what cannot be done raises an error and changes nothing
+#     what there are too few pages for raises an error and changes nothing
 
 
 class Exhausted(RuntimeError):
@@ -184,7 +160,6 @@ class Blocks:
         self._count = [0] * pages
         self._tables: dict[Hashable, list[int]] = {}
         self._lengths: dict[Hashable, int] = {}
-        self._kept: Counter[int] = Counter()
 
     # What there is.
 
@@ -201,12 +176,9 @@ class Blocks:
         """Tokens of a sequence."""
         return self._lengths[self._known(name)]
 
-    def table(self, name: Hashable, width: int | None = None) -> list[int]:
-        """The pages of a sequence in order; filled up with -1 to `width`."""
-        table = self._tables[self._known(name)]
-        if width is not None and len(table) > width:
-            raise ValueError(f"{name!r} has {len(table)} pages, more than the {width} of a row: make the tables wider")
-        return table + [-1] * ((width or 0) - len(table))
+    def table(self, name: Hashable) -> list[int]:
+        """The pages of a sequence in order."""
+        return list(self._tables[self._known(name)])
 
     def needs(self, name: Hashable, n: int) -> int:
         """Pages that `append(name, n)` will take; a name that is not here yet begins with n tokens."""
@@ -219,15 +191,6 @@ class Blocks:
         """Pages for a new sequence of `length` tokens; `shared` are full pages of another one that begins alike."""
         self._new(name)
         operands.whole(length=length)
-        if self._ceil(length) > self.pages:
-            raise ValueError(
-                f"{length} tokens take {self._ceil(length)} pages of {self.size}, and there are {self.pages} in all:"
-                f" {name!r} has to be shorter"
-            )
-        if len(shared) * self.size > length:
-            raise ValueError(f"{len(shared)} full pages of {self.size} are more than the {length} tokens of {name!r}")
-        self._in_use(shared)
-        self._once(name, shared)
         new = self._take(self._ceil(length) - len(shared), f"{length} tokens of {name!r}")
         self._share(shared)
         self._tables[name], self._lengths[name] = [*shared, *new], length
@@ -236,16 +199,13 @@ class Blocks:
     def append(self, name: Hashable, n: int = 1) -> list[tuple[int, int]]:
         """Places for n more tokens; (from, to) of the pages to copy before they are written: one at most."""
         operands.whole(least=0, n=n)
-        table, had = self._tables[self._known(name)], self._lengths[name]
-        copies = n > 0 and self._must_copy(name)
+        table, copies = self._tables[self._known(name)], n > 0 and self._must_copy(name)
         new = self._take(self.needs(name, n), f"{n} more tokens of {name!r}")
-        pairs = []
+        pairs = [(table[-1], new[0])] if copies else []
         if copies:
-            pairs = [(table[-1], new[0])]
-            self._release(table[-1])
-            table[-1] = new.pop(0)
+            self.drop(table.pop())
         table += new
-        self._lengths[name] = had + n
+        self._lengths[name] += n
         return pairs
 
     def fork(self, name: Hashable, new: Hashable, length: int | None = None) -> list[int]:
@@ -255,41 +215,31 @@ class Blocks:
         length = had if length is None else length
         if not 1 <= length <= had:
             raise ValueError(f"{name!r} has {had} tokens: a fork takes 1 to {had} of them, not {length}")
-        table = self._tables[name][: self._ceil(length)]
-        self._share(table)
-        self._tables[new], self._lengths[new] = table, length
-        return list(table)
+        self._tables[new], self._lengths[new] = self._tables[name][: self._ceil(length)], length
+        self._share(self._tables[new])
+        return self.table(new)
 
     def free(self, name: Hashable) -> None:
         """The sequence is done: pages that nobody else has are free."""
         for page in reversed(self._tables.pop(self._known(name))):
-            self._release(page)
+            self.drop(page)
         del self._lengths[name]
 
     def keep(self, page: int) -> None:
         """One more holds this page, who is no sequence: it stays when all sequences on it are gone."""
-        self._in_use([page])
-        self._share([page])
-        self._kept[page] += 1
+        self._count[page] += 1
 
     def drop(self, page: int) -> None:
-        """Who kept the page lets it go."""
-        if not self._kept[page]:
-            raise ValueError(f"nobody keeps page {page}: keep it first, and drop it once")
-        self._kept[page] -= 1
-        self._release(page)
+        """One who held the page lets it go."""
+        self._count[page] -= 1
+        if not self._count[page]:
+            self._free.append(page)
 
     def replace(self, name: Hashable, i: int, page: int) -> None:
         """Page i of a sequence's table is another one from now on, which holds the same tokens already."""
         table = self._tables[self._known(name)]
-        if not 0 <= i < len(table):
-            raise ValueError(
-                f"{name!r} has {len(table)} pages, numbered from 0: there is no page number {i} in its table"
-            )
-        self._in_use([page])
-        self._once(name, [*table[:i], page, *table[i + 1 :]])
-        self._share([page])
-        self._release(table[i])
+        self.keep(page)
+        self.drop(table[i])
         table[i] = page
 
     def resume(self, gone: Mapping[Hashable, tuple[Sequence[int], int]], present: Mapping[int, int]) -> dict[int, int]:
@@ -298,19 +248,15 @@ class Blocks:
         present    {page then: page that holds the same now}; each other page gets a free one
         Returns {page then: page now} of all
         """
-        for name, (table, length) in gone.items():
-            self._new(name)
-            if len(table) != self._ceil(length):
-                raise ValueError(f"{length} tokens of {name!r} take {self._ceil(length)} pages, not {len(table)}")
-        self._in_use(present.values())
         missing = sorted({page for table, _ in gone.values() for page in table} - present.keys())
         new = self._take(len(missing), f"the pages of {', '.join(map(repr, gone))}")
         now = dict(present) | dict(zip(missing, new))
         for name, (table, length) in gone.items():
+            self._new(name)
             self._tables[name], self._lengths[name] = [now[page] for page in table], length
             self._share(self._tables[name])
         for page in new:
-            self._count[page] -= 1  # counted when it was taken, and once for each table since
+            self.drop(page)  # held since it was taken, and by each table besides
         return now
 
     # How.
@@ -326,26 +272,12 @@ class Blocks:
         if n > self.available:
             raise Exhausted(f"{why} take {n} pages, and {self.available} of {self.pages} are free: wait, or free some")
         pages = [self._free.pop() for _ in range(n)]
-        for page in pages:
-            self._count[page] = 1
+        self._share(pages)
         return pages
 
     def _share(self, pages: Iterable[int]) -> None:
         for page in pages:
-            self._count[page] += 1
-
-    def _in_use(self, pages: Iterable[int]) -> None:
-        if free := [page for page in pages if not (0 <= page < self.pages and self._count[page])]:
-            raise ValueError(f"pages {free} are in nobody's use: only a page that holds tokens can be shared")
-
-    def _once(self, name: Hashable, pages: Sequence[int]) -> None:
-        if len(set(pages)) < len(pages):
-            raise ValueError(f"a page stands once in a table: {name!r} would have {list(pages)}")
-
-    def _release(self, page: int) -> None:
-        self._count[page] -= 1
-        if not self._count[page]:
-            self._free.append(page)
+            self.keep(page)
 
     def _known(self, name: Hashable) -> Hashable:
         if name not in self._tables:

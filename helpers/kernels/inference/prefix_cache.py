@@ -76,16 +76,14 @@ class PrefixTree:
         blocks = self._blocks(tokens)
         if len(values) != len(blocks):
             raise ValueError(
-                f"{len(tokens)} tokens are {len(blocks)} whole blocks of {self.block}: give a value for each, got {len(values)}"
+                f"give a value for each of {len(blocks)} whole blocks of {self.block} tokens, not {len(values)}"
             )
         path, gone = self._known(tokens), []
         self.hold(path)  # so that a path never makes room for its own end
         while len(path) < len(blocks):
             if self.size == self.capacity:
-                oldest = self._oldest()
-                if oldest is None:
+                if (oldest := self.evict()) is None:
                     break
-                self._remove(oldest)
                 gone.append(oldest)
             parent = path[-1] if path else self.root
             node = Node(blocks[len(path)], values[len(path)], parent)
@@ -99,9 +97,12 @@ class PrefixTree:
 
     def evict(self) -> Node | None:
         """Takes out the leaf that was used longest ago of those that nobody holds; None if there is none."""
-        oldest = self._oldest()
+        # No two leaves were used at once: those of one prompt stand above each other.
+        leaves = [node for node in self.nodes() if not node.children and not node.held]
+        oldest = min(leaves, key=lambda node: node.used, default=None)
         if oldest is not None:
-            self._remove(oldest)
+            del oldest.parent.children[oldest.tokens]
+            self.size -= 1
         return oldest
 
     def hold(self, path: list[Node]) -> None:
@@ -110,8 +111,6 @@ class PrefixTree:
             node.held += 1
 
     def release(self, path: list[Node]) -> None:
-        if any(node.held < 1 for node in path):
-            raise ValueError("a path that nobody holds cannot be released: hold it first, and release it once")
         for node in path:
             node.held -= 1
 
@@ -140,12 +139,3 @@ class PrefixTree:
         self.clock += 1
         for node in path:
             node.used = self.clock
-
-    def _oldest(self) -> Node | None:
-        """No two leaves were used at once: those of one prompt stand above each other."""
-        leaves = [node for node in self.nodes() if not node.children and not node.held]
-        return min(leaves, key=lambda node: node.used, default=None)
-
-    def _remove(self, node: Node) -> None:
-        del node.parent.children[node.tokens]
-        self.size -= 1

@@ -18,8 +18,7 @@ from functools import partial
 
 import jax
 import jax.numpy as jnp
-from jax import lax
-from jax.sharding import PartitionSpec as P
+from jax import P, lax
 
 from helpers.costs.sharding import sharded_array
 from helpers.costs.transformers.config import Config
@@ -36,7 +35,7 @@ class Way:
     x         the notation of x and y, what enters and leaves each half of the layer
     weights   that of each matrix
     cache     that of the keys; what else is kept lies alike
-    attend    (p, cache, y, at, c) -> (y, cache): attention, of a device's blocks; positions[B] is whole everywhere
+    attend    (p, cache, y, positions, c) -> (y, cache): attention, of a device's blocks; positions[B] is whole everywhere
     mix       (p, y, c) -> y: the MLP
     keeps     names of the arrays of the cache: keys and values, or what latent attention keeps
     """
@@ -45,8 +44,8 @@ class Way:
     x: str
     weights: tuple[str, ...]
     cache: str
-    attend: Callable
-    mix: Callable
+    attend: Callable | None = None
+    mix: Callable | None = None
     keeps: tuple[str, ...] = ("k", "v")
 
     def specs(self, p: dict) -> dict[str, P]:
@@ -59,38 +58,23 @@ class Way:
         return dict.fromkeys(self.keeps, meshes.spec(self.cache))
 
     def check(self, c: Config, mesh: jax.sharding.Mesh, B: int = 0, S: int = 0) -> None:
-        """ValueError, with what would be right, if this decoder or this cache (0: none yet) does not lie over the mesh."""
-        lies((self.x, *self.weights, self.cache), c, mesh, "latent" in self.keeps, B=B, S=S)
+        """ValueError, with what would be right, if this decoder or S places of B sequences (0: none yet) do not lie over the mesh."""
+        c.check_usual("a program over a mesh")
+        if c.norms != 2 or any((c.parallel, c.biases, c.positions, c.qk_norm, c.sinks, c.window, c.moe)):
+            raise ValueError("full layers of two norms and rotations are run here, without biases, sinks or experts")
+        if ("latent" in self.keeps) != bool(c.mla):
+            raise ValueError("LATENT and its like are for latent attention, the others for heads that have keys")
+        sizes = dict(B=B, S=S, T=S, D=c.D, N=c.N, K=c.K, H=c.H or c.qk, F=c.F)
+        if c.mla:  # without a rank of queries W_DQ is not there, and divides whatever there is
+            sizes |= dict(Q=c.mla.q_rank or mesh.size, R=c.mla.kv_rank, P=c.mla.rope)
+        for how in (self.x, *self.weights, self.cache):
+            sharded_array.parse(how).check(meshes.costs_mesh(mesh), sizes)
 
     def cache_bytes(self, c: Config, mesh: jax.sharding.Mesh, B: int, S: int, dtype: str = "bf16") -> float:
         """Bytes of keys and values, or of latent vectors and rotated keys, that one device holds, of all layers."""
         R = c.mla.kv_rank + c.mla.rope if c.mla else 0
         sizes = dict(B=B, S=S, K=c.K, H=2 * (c.H or 0), R=R)
         return c.L * sharded_array.parse(self.cache).bytes(sizes, meshes.costs_mesh(mesh), dtype)
-
-
-def lies(arrays: tuple[str, ...], c: Config, mesh: jax.sharding.Mesh, latent: bool = False, **sizes: int) -> None:
-    """ValueError, with what would be right, if these programs do not know this decoder, or an array does not lie over the mesh.
-
-    latent  these are programs of latent attention; else of heads with keys of their own
-    """
-    c.check_usual("a program over a mesh")
-    if c.norms != 2 or any((c.parallel, c.biases, c.positions, c.qk_norm, c.sinks, c.window, c.moe)):
-        raise ValueError(
-            "these programs run full layers with two norms and rotations, without biases, sinks or experts:"
-            " leave those out of the Config"
-        )
-    if latent != bool(c.mla):
-        raise ValueError(
-            "this way is of latent attention, and the Config has heads with keys of their own: give it an mla"
-            if latent
-            else "this way cuts keys and values by heads, and latent attention keeps none: take LATENT or its like"
-        )
-    n = meshes.costs_mesh(mesh)
-    if c.mla:  # without a rank of queries W_DQ is not there, and divides whatever there is
-        sizes |= dict(Q=c.mla.q_rank or mesh.size, R=c.mla.kv_rank, P=c.mla.rope)
-    for how in arrays:
-        sharded_array.parse(how).check(n, dict(D=c.D, N=c.N, K=c.K, H=c.H or c.qk, F=c.F, **sizes))
 
 
 # Whole programs.
@@ -108,13 +92,13 @@ def decode(way: Way, c: Config, mesh: jax.sharding.Mesh) -> Callable:
     cache  {"k": K[B, S, K, H], "v": V[B, S, K, H]}
     at     the new tokens' places in the cache, below S
     """
-    return _over(way, c, mesh, partial(_layer, way, c))
 
+    def layer(p, cache, x, positions):
+        y, cache = way.attend(p, cache, layer_norm(p, 0, x, c), positions, c)
+        x = x + y
+        return x + way.mix(p, layer_norm(p, 1, x, c), c), cache
 
-def _layer(way: Way, c: Config, p: dict, cache: dict, x, positions):
-    y, cache = way.attend(p, cache, layer_norm(p, 0, x, c), positions, c)
-    x = x + y
-    return x + way.mix(p, layer_norm(p, 1, x, c), c), cache
+    return _over(way, c, mesh, layer)
 
 
 def _over(way: Way, c: Config, mesh: jax.sharding.Mesh, f: Callable) -> Callable:
@@ -124,11 +108,7 @@ def _over(way: Way, c: Config, mesh: jax.sharding.Mesh, f: Callable) -> Callable
     def program(p, cache, x_, positions):
         B, S = cache[way.keeps[0]].shape[:2]
         way.check(c, mesh, B, S)
-        if x_.shape != (B, c.D) or positions.shape != (B,):
-            raise ValueError(
-                f"a cache of B = {B} sequences asks for one token and one position of each, [{B}, {c.D}] and [{B}],"
-                f" not {list(x_.shape)} and {list(positions.shape)}"
-            )
+        operands.fit({"x[B, D]": x_, "positions[B]": positions}, {"B": B, "D": c.D})
         ins = (way.specs(p), way.kept(), x, P())
         run = jax.shard_map(f, mesh=mesh, in_specs=ins, out_specs=(x, ins[1]), check_vma=False)
         return run(p, cache, x_, positions)

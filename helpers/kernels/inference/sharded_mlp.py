@@ -81,14 +81,13 @@ def program(c: Config, mesh: jax.sharding.Mesh, cut: str = "whole", factor: floa
         raise ValueError(f"tokens are cut {' or '.join(map(repr, CUTS))}, not {cut!r}")
     if not c.moe or c.moe.shared or c.biases:
         raise ValueError("this layer has experts, none of them shared, and no biases: give it a Config with such a moe")
-    on_device = {"whole": whole, "batch": batch}[cut]
-    return sharded(partial(_named, on_device, c, factor), mesh, (f"x{CUTS[cut]}", *weights(c)), f"y{CUTS[cut]}")
-
-
-def _named(f: Callable, c: Config, factor: float | None, x, W_R, *w):
-    C = len(x) if factor is None else mixture_of_experts.capacity(len(x), c.moe.E, c.moe.k, factor)
     names = ("W_in", "W_gate", "W_out") if c.gated else ("W_in", "W_out")
-    return f(W_R, dict(zip(names, w)), x, c, C)
+
+    def on_device(x, W_R, *w):
+        C = len(x) if factor is None else mixture_of_experts.capacity(len(x), c.moe.E, c.moe.k, factor)
+        return (whole if cut == "whole" else batch)(W_R, dict(zip(names, w)), x, c, C)
+
+    return sharded(on_device, mesh, (f"x{CUTS[cut]}", *weights(c)), f"y{CUTS[cut]}")
 
 
 def whole(W_R, w: dict, x, c: Config, C: int):

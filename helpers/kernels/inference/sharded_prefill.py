@@ -19,25 +19,15 @@ from jax import lax
 from helpers.costs.transformers.config import Config
 from helpers.kernels import mesh as meshes
 from helpers.kernels.attention.ring_attention import ring
-from helpers.kernels.transformers import decoder_layers
-from helpers.kernels.transformers.decoder_layers import (
-    attention,
-    layer_norm,
-    mlp,
-    product,
-    rotate,
-    short_vectors,
-    visible,
-)
+from helpers.kernels.transformers import decoder_layers as layers
 
 from .decode_layouts import KEPT, LATENT_OVER_Y, OVER_Y, columns
-from .sharded_decode_step import Way, lies
+from .sharded_decode_step import Way
 
-PROMPT = ("x[B, T_X, D_Y]", *OVER_Y, "K[B, T_X, K_Y, H]")
+PROMPT = Way("prefill", "x[B, T_X, D_Y]", OVER_Y, "K[B, T_X, K_Y, H]")
 """How prefill lies over X and Y: between the halves of the layer D is cut too, as in chapter 4's tensor parallelism."""
 
-
-LATENT_PROMPT = ("x[B, T_X, D_Y]", *LATENT_OVER_Y, "c[B, T_X, R]")
+LATENT_PROMPT = Way("prefill", "x[B, T_X, D_Y]", LATENT_OVER_Y, "c[B, T_X, R]", keeps=KEPT)
 """The same for latent attention, whose cache has no heads to cut."""
 
 
@@ -49,18 +39,14 @@ def prefill(c: Config, mesh: jax.sharding.Mesh, keys: str = "ring") -> Callable:
     """
     if keys not in LOOKS:
         raise ValueError(f"keys of other devices come by {' or '.join(map(repr, LOOKS))}, not by {keys!r}")
-    laid, names = (LATENT_PROMPT, KEPT) if c.mla else (PROMPT, ("k", "v"))
-    way = Way("prefill", laid[0], laid[1:-1], laid[-1], None, None, names)
-    lies(laid, c, mesh, c.mla is not None, B=0, T=0)
+    way = LATENT_PROMPT if c.mla else PROMPT
+    way.check(c, mesh)
 
     def program(p, x):
-        lies(laid, c, mesh, c.mla is not None, B=x.shape[0], T=x.shape[1])
-        lie = meshes.spec(way.x)
-        run = jax.shard_map(
-            lambda p, x: layer(p, x, c, LOOKS[keys]),
-            mesh=mesh, in_specs=(way.specs(p), lie), out_specs=(lie, way.kept()), check_vma=False,
-        )  # fmt: skip
-        return run(p, x)
+        way.check(c, mesh, *x.shape[:2])
+        lie, one = meshes.spec(way.x), lambda p, x: layer(p, x, c, LOOKS[keys])
+        ins, outs = (way.specs(p), lie), (lie, way.kept())
+        return jax.shard_map(one, mesh=mesh, in_specs=ins, out_specs=outs, check_vma=False)(p, x)
 
     return jax.jit(program)
 
@@ -68,29 +54,29 @@ def prefill(c: Config, mesh: jax.sharding.Mesh, keys: str = "ring") -> Callable:
 def layer(p: dict, x, c: Config, by: Callable):
     """One layer on x[B, T_X, D_Y], and what the cache gets of the tokens here."""
     y = lax.all_gather(x, "Y", axis=2, tiled=True)  # [B, T_X, D]: a norm needs all of D
-    y = layer_norm(p, 0, y, c)
+    y = layers.layer_norm(p, 0, y, c)
     y, cache = attend_latent(p, y, c) if c.mla else attend_prompt(p, y, c, by)  # [B, T_X, D] {U_Y}
     x = x + lax.psum_scatter(y, "Y", scatter_dimension=2, tiled=True)  # [B, T_X, D_Y]
     y = lax.all_gather(x, "Y", axis=2, tiled=True)  # [B, T_X, D]
-    y = mlp(p, layer_norm(p, 1, y, c), c)  # Tmp[B, T_X, F_Y] -> y[B, T_X, D] {U_Y}
+    y = layers.mlp(p, layers.layer_norm(p, 1, y, c), c)  # Tmp[B, T_X, F_Y] -> y[B, T_X, D] {U_Y}
     return x + lax.psum_scatter(y, "Y", scatter_dimension=2, tiled=True), cache  # [B, T_X, D_Y]
 
 
 def attend_prompt(p: dict, y, c: Config, by: Callable):
     """Causal attention of a prompt cut over X: y[B, T_X, D] -> y[B, T_X, D] {U_Y}; `by` is `ring` or `gathered`."""
     everything = lambda new: (new, new, None)  # noqa: E731
-    return attention(p, y, _places(y), c, None, everything, lambda q, k, v, *_: by(q, k, v))
+    return layers.attention(p, y, _places(y), c, None, everything, lambda q, k, v, *_: by(q, k, v))
 
 
 def attend_latent(p: dict, y, c: Config):
     """The same with keys and values made from the latent vectors of all tokens, gathered over X."""
     at = _places(y)
     # q[B, T_X, N_Y, H], latent[B, T_X, R], rope[B, T_X, P]
-    q, latent, rope = short_vectors(p, y, lambda a: rotate(a, at), c, partial(columns, axes="Y"))
+    q, latent, rope = layers.short_vectors(p, y, lambda a: layers.rotate(a, at), c, partial(columns, axes="Y"))
     every = lax.all_gather(jnp.concatenate([latent, rope], -1), "X", axis=1, tiled=True)  # [B, T, R + P]
     seen = dict(latent=every[..., : c.mla.kv_rank], rope=every[..., c.mla.kv_rank :])
-    out = decoder_layers.look_written(p, q, seen, visible(at, jnp.arange(every.shape[1]), None), c)  # [B, T_X, N_Y, v]
-    return product(p, "W_O", "btnh,nhd->btd", out), dict(latent=latent, rope=rope)
+    out = layers.look_written(p, q, seen, layers.visible(at, jnp.arange(every.shape[1]), None), c)  # [B, T_X, N_Y, v]
+    return layers.product(p, "W_O", "btnh,nhd->btd", out), dict(latent=latent, rope=rope)
 
 
 def _places(y):
@@ -102,7 +88,7 @@ def gathered(q, k, v):
     """The bytes of a ring in two AllGathers; every device then holds all keys and values of its heads."""
     k = lax.all_gather(k, "X", axis=1, tiled=True)  # [B, T, K_Y, H]
     v = lax.all_gather(v, "X", axis=1, tiled=True)  # [B, T, K_Y, H]
-    return decoder_layers.look(q, k, v, visible(_places(q), jnp.arange(k.shape[1]), None))  # [B, T_X, N_Y, H]
+    return layers.look(q, k, v, layers.visible(_places(q), jnp.arange(k.shape[1]), None))  # [B, T_X, N_Y, H]
 
 
 LOOKS = {"ring": partial(ring, axis="X"), "gathered": gathered}

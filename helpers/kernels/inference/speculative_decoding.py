@@ -1,13 +1,12 @@
 """Speculative sampling: guess some tokens cheaply, check them all in one pass of the model, keep what it agrees with (chapter 5).
 
     target = Reader(params, c, size=160, width=5)
-    tokens, passes = greedy(target, NGram(c.V), prompt, n=40, gamma=4)       # what plain greedy decoding says, in fewer passes
-    tokens, passes = sample(key, target, DraftModel(small), prompt, n=40, gamma=4)   # drawn by the target's law
-    passes                                                                  # tokens that each pass of the target gave
+    tokens, passes = greedy(target, NGram(), prompt, n=40, gamma=4)  # what plain greedy decoding says, in fewer passes
+    passes                                                         # tokens that each pass of the target gave
+    tokens, kept = accept(key, guess, q, p)                         # the rule for tokens that are drawn
 
-A drafter is any function  (tokens so far, k, key or None) -> (at most k guesses, the law q[k, V] that each was drawn by).
-What it guesses changes how fast tokens come and nothing else: the greedy tokens are the same for any drafter, the drawn ones
-have the same law.
+A drafter is any function  (tokens so far, k) -> at most k guesses. What it guesses changes how fast tokens come and nothing else:
+the greedy tokens are the same for any drafter, and drawn ones have the target's distribution.
 
 Source: Leviathan et al., "Fast Inference from Transformers via Speculative Decoding" (2022); Chen et al. (2023);
 Saxena, "Prompt Lookup Decoding" (2023) for guesses from the text itself.
@@ -25,7 +24,7 @@ from helpers.kernels import operands
 
 from . import kv_cache
 
-Drafter = Callable[[Sequence[int], int, jax.Array | None], tuple[list[int], np.ndarray]]
+Drafter = Callable[[Sequence[int], int], list[int]]
 
 
 # The rule.
@@ -62,52 +61,26 @@ def agreed(guess: Sequence[int], best: Sequence[int]) -> list[int]:
     >>> agreed([4, 7, 2], best=[4, 7, 2, 9])
     [4, 7, 2, 9]
     """
-    kept = next((i for i, (g, b) in enumerate(zip(guess, best)) if g != b), len(guess))
-    return [int(t) for t in best[: kept + 1]]
+    return [int(t) for t in best[: _alike(guess, best) + 1]]
 
 
-# The loops.
+def _alike(a: Sequence[int], b: Sequence[int]) -> int:
+    """With how many equal tokens two sequences begin."""
+    return next((i for i, (x, y) in enumerate(zip(a, b)) if x != y), min(len(a), len(b)))
+
+
+# The loop.
 
 
 def greedy(target: "Reader", drafter: Drafter, prompt: Sequence[int], n: int, gamma: int):
-    """(n tokens, how many each pass of the target gave): always the target's likeliest token."""
-
-    def check(guess, q, logits):
-        return agreed(guess, logits.argmax(-1))
-
-    return _speculate(target, drafter, prompt, n, gamma, check, lambda: None)
-
-
-def sample(
-    key, target: "Reader", drafter: Drafter, prompt: Sequence[int], n: int, gamma: int, temperature: float = 1.0
-):
-    """(n tokens, how many each pass of the target gave): drawn by the target's law at this temperature."""
-    if temperature <= 0:
-        raise ValueError(f"a temperature is above 0, got {temperature}: for the likeliest token call `greedy`")
-    keys = iter(jax.random.split(key, 2 * n))  # for each pass one to draft with, and one to check with
-
-    def check(guess, q, logits):
-        padded = lambda a, rows: np.concatenate([a, np.zeros((rows - len(a), *a.shape[1:]), a.dtype)])  # noqa: E731
-        guess, q, logits = padded(np.array(guess, np.int32), gamma), padded(q, gamma), padded(logits, gamma + 1)
-        tokens, kept = jax.device_get(_accept(next(keys), guess, q, logits, temperature))
-        return tokens[: kept + 1].tolist()
-
-    return _speculate(target, drafter, prompt, n, gamma, check, lambda: next(keys))
-
-
-@jax.jit
-def _accept(key, guess, q, logits, temperature):
-    return accept(key, guess, q, jax.nn.softmax(logits / temperature, -1))
-
-
-def _speculate(target, drafter, prompt, n, gamma, check, key):
+    """(n tokens, how many each pass of the target gave): always the target's likeliest token, guessed up to γ at a time."""
     if gamma < 0 or not len(prompt):
         raise ValueError(f"speculation needs a prompt and 0 or more guesses: got {len(prompt)} tokens and {gamma}")
     tokens, passes = [int(t) for t in prompt], []
     while (left := len(prompt) + n - len(tokens)) > 0:
         # A pass gives one token besides the guesses: at the end fewer are worth guessing.
-        guess, q = drafter(tokens, min(gamma, left - 1), key())
-        kept = check(guess, q, target(tokens + guess, len(guess) + 1))
+        guess = drafter(tokens, min(gamma, left - 1))
+        kept = agreed(guess, target(tokens + guess, len(guess) + 1).argmax(-1))
         tokens += kept
         passes.append(len(kept))
     return tokens[len(prompt) :], passes
@@ -129,9 +102,7 @@ class Reader:
 
     def __call__(self, tokens: Sequence[int], count: int) -> np.ndarray:
         kv_cache.room(self.c, self.size, len(tokens))
-        same = next(
-            (i for i, (a, b) in enumerate(zip(tokens, self.known)) if a != b), min(len(tokens), len(self.known))
-        )
+        same = _alike(tokens, self.known)
         start = min(same, len(tokens) - count)
         out = []
         for at in range(start, len(tokens), self.width):
@@ -156,19 +127,15 @@ class NGram:
     longest   tokens to look for at first; when they never stood before, one less, and so on
     before    a text to look in besides, such as the document that a question is about
 
-    >>> guess, q = NGram(V=5, longest=2)([1, 2, 3, 4, 1, 2], 3)
-    >>> guess
+    >>> NGram(longest=2)([1, 2, 3, 4, 1, 2], 3)
     [3, 4, 1]
     """
 
-    def __init__(self, V: int, longest: int = 3, before: Sequence[int] = ()):
-        self.V, self.longest, self.before = V, longest, list(before)
+    def __init__(self, longest: int = 3, before: Sequence[int] = ()):
+        self.longest, self.before = longest, list(before)
 
-    def __call__(self, tokens, k, key=None):
-        guess = self._after(self.before + list(tokens), k)
-        return guess, np.eye(self.V, dtype=np.float32)[guess]  # certain of each
-
-    def _after(self, tokens, k):
+    def __call__(self, tokens, k):
+        tokens = self.before + list(tokens)
         for n in range(min(self.longest, len(tokens) - 1), 0, -1):
             for i in range(len(tokens) - n - 1, -1, -1):  # the latest place is the likeliest to go on alike
                 if tokens[i : i + n] == tokens[-n:]:
@@ -177,30 +144,16 @@ class NGram:
 
 
 class DraftModel:
-    """A smaller model guesses, token by token: its likeliest ones, or, given a key, drawn at the temperature."""
+    """A smaller model guesses its likeliest tokens, one after the other."""
 
-    def __init__(self, reader: Reader, temperature: float = 1.0):
-        self.reader, self.temperature = reader, temperature
+    def __init__(self, reader: Reader):
+        self.reader = reader
 
-    def __call__(self, tokens, k, key=None):
-        guess, laws = [], []
-        for i in range(k):
-            logits = self.reader(list(tokens) + guess, 1)[0]
-            if key is None:
-                drawn, law = logits.argmax(), np.eye(len(logits), dtype=np.float32)[logits.argmax()]
-            else:
-                drawn, law = jax.device_get(_draw(key, i, logits, self.temperature))
-            guess.append(int(drawn))
-            laws.append(law)
-        return guess, np.array(laws, np.float32).reshape(k, self.reader.c.V)
-
-
-@jax.jit
-def _draw(key, i, logits, temperature):
-    """The i-th token by this key, and the law it was drawn by."""
-    return jax.random.categorical(jax.random.fold_in(key, i), logits / temperature), jax.nn.softmax(
-        logits / temperature
-    )
+    def __call__(self, tokens, k):
+        guess = []
+        for _ in range(k):
+            guess.append(int(self.reader(list(tokens) + guess, 1)[0].argmax()))
+        return guess
 
 
 # Whether draws have a law.

@@ -106,9 +106,7 @@ def train(c: Config, tokens, steps: int = 250, seed: int = 0, layer: Callable | 
     layer   somebody's own, as in `with_layer`
     """
     if layer and not c.positions:
-        raise ValueError(
-            "a layer of one's own has no positions in it: train a model with a table of them, speaker(V, 256)"
-        )
+        raise ValueError("a layer of one's own has no positions in it: train a model with a table, speaker(V, 256)")
     if len(tokens) <= SPAN:
         raise ValueError(f"a text of {len(tokens)} tokens has no excerpt of {SPAN} and the one after: make it longer")
     starts = np.random.default_rng(seed).integers(0, len(tokens) - SPAN, (steps, ROWS))
@@ -154,21 +152,24 @@ def recompute(params: dict, prompt, n: int, c: Config, choose: Callable = greedy
     return text[:, prompt.shape[1] :], jnp.stack(said, axis=1)
 
 
-def generate(params: dict, prompt, n: int, c: Config, choose: Callable = greedy, size: int | None = None):
+def generate(
+    params: dict, prompt, n: int, c: Config, choose: Callable = greedy, size: int | None = None, layer: Callable = decoder.block
+):  # fmt: skip
     """The same with a cache of `size` places (as many as are used, without it): the prompt once, then a token at a time.
 
     choose   a function of the logits alone, as it has no key to draw with
+    layer    as in `decoder.through`
     """
     T = prompt.shape[1]
-    size = T + n - 1 if size is None else size
+    size = size or T + n - 1
     operands.whole(n=n)
     kv_cache.room(c, size, T, n)
-    first, cache = decoder.prefill(params, prompt, c, size)
+    first, cache = decoder.prefill(params, prompt, c, size, layer)
 
     def step(state, t):
         logits, cache = state
         token = choose(logits)
-        logits, cache = decoder.decode(params, cache, token, t, c)
+        logits, cache = decoder.decode(params, cache, token, t, c, layer)
         return (logits, cache), logits
 
     _, said = lax.scan(step, (first, cache), T + jnp.arange(n - 1))

@@ -12,7 +12,6 @@ from helpers.costs.inference.engine_simulation import budgeted
 from helpers.costs.inference.scheduler import POLICIES
 from helpers.kernels.inference.continuous_batching import DESIGNS, Orchestrator, Request
 from helpers.kernels.inference.engine import Engine
-from helpers.kernels.inference.prefix_cache import PrefixTree
 from helpers.kernels.transformers.decoder import forward
 from tests.helpers.kernels.inference.token_pages import Tokens, start
 from tests.helpers.kernels.transformers.families import random_params, toy
@@ -61,22 +60,11 @@ def said():
 # ---- the contract of the engine
 
 
-def test_a_prefix_from_blocks_is_the_prefix():
-    prompt = [3, 1, 4, 1, 5, 9, 2]
-    whole = ENGINE.prefill(PARAMS, prompt)
-    known = ENGINE.join(ENGINE.cut(whole, block=2)[:2])
-    assert known.length == 4
-    again = ENGINE.prefill(PARAMS, prompt, known)
-    assert (again.length, again.token) == (whole.length, whole.token)
-    for a, b in zip(jax.tree.leaves(ENGINE.cut(again, 7)), jax.tree.leaves(ENGINE.cut(whole, 7))):
-        np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
-    assert ENGINE.bytes(whole) == 4 * 2 * C.L * C.K * C.H * 7
-
-
 def test_several_prompts_are_read_in_one_pass():
     prompts = [[3, 1, 4], [1, 5]]
     together = ENGINE.read_together(PARAMS, [ENGINE.nothing()] * 2, prompts)
     assert [(p.length, p.token) for p in together] == [(len(t), alone(t, 1)[0]) for t in prompts]
+    assert [ENGINE.bytes(p) for p in together] == [4 * 2 * C.L * C.K * C.H * len(t) for t in prompts]
 
 
 def test_what_the_engine_refuses():
@@ -86,11 +74,8 @@ def test_what_the_engine_refuses():
         "empty prompt": lambda: ENGINE.prefill(PARAMS, []),
         "41 tokens does not fit 40 places": lambda: ENGINE.prefill(PARAMS, [1] * 41),
         "slot 1 is in use: insert into a free one, .0, 2.": lambda: ENGINE.insert(one, state, 1, [1]),
-        "no slot 3: they are 0 to 2": lambda: ENGINE.insert(one, state, 3, [2]),
-        "without a next token": lambda: ENGINE.insert(ENGINE.nothing(), state, 0, [0]),
         "slot 0 is not in use": lambda: ENGINE.free(state, 0),
         "slots .1. are full": lambda: ENGINE.generate(PARAMS, state._replace(at=np.array([0, 40, 0]))),
-        "up to 4 tokens of a text, got .5.": lambda: ENGINE.read_together(PARAMS, [one], [[1] * 5]),
         "1 tokens need 1 to 5 pages of 8, got 0": lambda: PAGED.insert(one, PAGED.empty(), 0, []),
     }.items():
         with pytest.raises(ValueError, match=message):
@@ -110,26 +95,23 @@ def test_a_text_ends_with_its_pages():
 # ---- the orchestrator
 
 
-def orchestrator(design, tree=False, engine=ENGINE, **more):
-    return Orchestrator(engine, PARAMS, design, tree=PrefixTree(30, block=2) if tree else None, **more)
+def orchestrator(design, engine=ENGINE, **more):
+    return Orchestrator(engine, PARAMS, design, **more)
 
 
-@pytest.mark.parametrize(
-    "engine, tree", [pytest.param(ENGINE, False, id="slots"), pytest.param(PAGED, True, id="pages, tree")]
-)
+@pytest.mark.parametrize("engine", [pytest.param(ENGINE, id="slots"), pytest.param(PAGED, id="pages")])
 @pytest.mark.parametrize("design", DESIGNS)
 @pytest.mark.sample(quick=4, slow=2)
-def test_each_request_says_what_it_says_alone(design, tree, engine, said):
-    serving = orchestrator(design, tree, engine, network=300.0)
+def test_each_request_says_what_it_says_alone(design, engine, said):
+    serving = orchestrator(design, engine, network=300.0)
     log = serving.serve(LOAD)
     assert {name: entry.tokens for name, entry in log.entries.items()} == said
     for name, entry in log.entries.items():
         request = entry.request
         assert entry.started >= request.arrives and entry.times == sorted(entry.times)
-        read = -(-(len(request.prompt) - entry.hit) // engine.chunk)
+        read = -(-len(request.prompt) // engine.chunk)
         assert entry.first_token_after >= entry.started - request.arrives + read, name
-    assert log.tokens_read == sum(len(r.prompt) - log.entries[r.name].hit for r in LOAD)
-    assert any(entry.hit for entry in log.entries.values()) == tree
+    assert log.tokens_read == sum(len(r.prompt) for r in LOAD)
     for s in log.timeline.served:  # in its slot it gets a token in each step
         inside = [s.joined, *(t for t in s.tokens if t > s.joined)]
         assert np.all(np.diff(inside) == 1) or design == "interleaved"
@@ -138,17 +120,16 @@ def test_each_request_says_what_it_says_alone(design, tree, engine, said):
     assert got == {r.name: r.n - 1 for r in LOAD if r.n > 1}
     assert serving.blocks.available == engine.pages and not any(serving.state.used)
     assert max(len(step.generated) for step in log.steps) == engine.slots or engine is PAGED
-    assert not tree or not any(node.held for node in serving.tree.nodes())
 
 
 def test_a_bad_request_is_told_why_and_the_others_are_served():
-    serving = orchestrator("chunked", engine=Engine(C, slots=3, size=40, chunk=4, page=8, pages=2))
+    serving = orchestrator("chunked", Engine(C, slots=3, size=40, chunk=4, page=8, pages=2))
     serving.submit(Request("good", (1, 2), 1))
     for message, request in {
         "empty prompt": Request("bad", (), 2),
         "41 tokens .* does not fit 40 places": Request("bad", (1,) * 41, 2),
         "already": Request("good", (1,), 2),
-        "asks for 0 tokens": Request("bad", (1,), 0),
+        "asks for 1 answers of 0 tokens": Request("bad", (1,), 0),
         "'bad' needs 3 pages of 8 tokens and there are 2": Request("bad", (1,) * 16, 2),
     }.items():
         with pytest.raises(ValueError, match=message):

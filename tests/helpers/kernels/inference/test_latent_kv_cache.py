@@ -145,8 +145,8 @@ def test_intensity_of_a_cache_with_and_without_heads():
 @pytest.mark.parametrize(
     "way, grid, c, said",
     [
-        (latent.LATENT, Y4, toy(D=16, N=8, K=4, F=24), "has heads with keys of their own: give it an mla"),
-        (latent.HEADS, Y2Z4, C, "latent attention keeps none: take LATENT or its like"),
+        (latent.LATENT, Y4, toy(D=16, N=8, K=4, F=24), "LATENT and its like are for latent attention"),
+        (latent.HEADS, Y2Z4, C, "the others for heads that have keys"),
         (latent.LATENT_BATCH, Y1Z8, replace(C, mla=replace(C.mla, rope=4)), r"W_KR\[D, P_YZ\]: YZ is 8 and does not divide P = 4"),
         (latent.LATENT, Y4, replace(C, N=6, K=6), r"W_UQ\[Q, N_Y, H\]: Y is 4 and does not divide N = 6"),
     ],

@@ -112,18 +112,15 @@ def test_too_little_is_said():
         b.append("a", 4)
     assert b.length("a") == 9 and b.append("a", 3) == []
     for sentence, call in {
-        "13 tokens take 4 pages of 4, and there are 3 in all: 'b' has to be shorter": lambda: b.allocate("b", 13),
         "length is a whole number, 1 or more, not 0": lambda: b.allocate("b", 0),
         "there is a sequence 'a' already": lambda: b.allocate("a", 1),
         "there is no sequence 'b': allocate it first": lambda: b.free("b"),
         "a fork takes 1 to 12 of them, not 13": lambda: b.fork("a", "b", 13),
         "n is a whole number, 0 or more, not -1": lambda: b.append("a", -1),
-        "'a' has 3 pages, more than the 2 of a row": lambda: b.table("a", 2),
         "pages is a whole number of 1 or more, not 0": lambda: Blocks(0, 4),
     }.items():
         with pytest.raises(ValueError, match=sentence):
             call()
-    assert b.table("a", 5) == [*b.table("a"), -1, -1]
     check_pages(b)
 
 
@@ -144,18 +141,10 @@ def test_pages_are_kept_begun_with_and_come_back():
     assert now[first[1]] != first[1] and [b._count[p] for p in b.table("b")] == [3, 2, 2]
     b.replace("b", 1, first[1])
     assert [b._count[now[first[1]]], b._count[first[1]]] == [1, 2]
-    check_pages(b)
+    check_pages(b, first)
     with pytest.raises(Exhausted, match="take 2 pages, and 1 of 6 are free"):
         b.allocate("e", 5, [first[0]])
     b.drop(first[1])
-    for sentence, call in {
-        f"nobody keeps page {first[1]}: keep it first": lambda: b.drop(first[1]),
-        "2 full pages of 2 are more than the 3 tokens of 'e'": lambda: b.allocate("e", 3, first),
-        "pages .9. are in nobody's use": lambda: b.keep(9),
-        "there is a sequence 'b' already": lambda: b.resume(gone, {}),
-    }.items():
-        with pytest.raises(ValueError, match=sentence):
-            call()
     for name in list(b._tables):
         b.free(name)
     b.drop(first[0])
@@ -186,7 +175,7 @@ def test_pages_are_a_cache(c):
         x = np.zeros((3, C), np.int32)
         for i in range(3):
             x[i, : n[i]] = text[i, at[i] : at[i] + n[i]]
-        tables = np.array([b.table(i, P) if i in b._tables else [-1] * P for i in range(3)])
+        tables = np.array([[*(b.table(i) if i in b._tables else []), *[-1] * P][:P] for i in range(3)])
         said, pool = extend(pool, tables, x, np.array(at), np.array(n))
         for i in range(3):
             close(said[i, : n[i]], whole[i, at[i] : at[i] + n[i]])
@@ -216,8 +205,6 @@ def test_pages_are_a_cache(c):
 def test_bad_tables():
     c = toy(L=1)
     params, text, pool = random_params(c), tokens(c, 2, 4), paged_kv_cache.empty(c, 8, 3)
-    with pytest.raises(ValueError, match="there is no page 8: there are pages 0 to 7"):
-        paged_kv_cache.extend(params, pool, np.array([[0, 1], [2, 8]]), text, np.zeros(2, int), c)
     with pytest.raises(
         ValueError, match="row 1 would reach 4 tokens, and its pages have places for 3: append to it first"
     ):

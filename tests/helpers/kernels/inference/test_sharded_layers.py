@@ -103,7 +103,7 @@ REFUSED = [  # way, mesh, changes of the config, rows and places of the cache
     (TENSOR, ((8,), ("Y",)), {}, B, S, r"W_K\[D, K_Y, H\]: Y is 8 and does not divide K = 4"),
     (HEADS, Y2Z4, {}, 6, S, r"K\[B_Z, S, K_Y, H\]: Z is 4 and does not divide B = 6; .* are 4 and 8"),
     (SEQUENCE, Y2Z4, {}, B, 18, r"K\[B, S_Z, K_Y, H\]: Z is 4 and does not divide S = 18; .* are 16 and 20"),
-    (TENSOR, Y4, dict(window=4), B, S, "full layers with two norms and rotations.* leave those out"),
+    (TENSOR, Y4, dict(window=4), B, S, "full layers of two norms and rotations"),
 ]
 
 
@@ -122,7 +122,7 @@ def test_what_does_not_lie_over_the_mesh_is_refused(way, grid, changes, rows, pl
 @pytest.mark.parametrize("rows", [6, 16])
 def test_every_sequence_has_one_token_and_one_position(rows):
     p, x, _, held = dense_layer(C, B, S)
-    with pytest.raises(ValueError, match=rf"B = 8 sequences .* \[8, 16\] and \[8\], not \[8, 16\] and \[{rows}\]"):
+    with pytest.raises(ValueError, match=rf"positions\[B\] has the shape \[{rows}\], and B is 8"):
         sharded_decode_step.decode(decode_layouts.HEADS, C, meshes.mesh(*Y2Z4))(p, held, x[:, 0], np.zeros(rows, int))
 
 
