@@ -51,8 +51,6 @@ class Router:
 
     def __post_init__(self):
         operands.whole(k=self.k, groups=self.groups, limit=self.limit)
-        if self.scores not in SCORES:
-            raise ValueError(f"no router makes scores by {self.scores!r}: there are {', '.join(SCORES)}")
         if self.limit > self.groups:
             raise ValueError(f"a token cannot go to {self.limit} of {self.groups} groups: limit is at most groups")
 
@@ -112,12 +110,6 @@ def loads(expert, E: int, axes=()):
     """[E]: how many choices each expert got, on all devices along `axes` if this is run on several: E numbers in one AllReduce."""
     counted = jnp.zeros(E, jnp.int32).at[expert.reshape(-1)].add(1)
     return lax.psum(counted, axes) if axes else counted
-
-
-def fullest(load, devices: int):
-    """Choices on the fullest of `devices` that share the experts in order, over their mean."""
-    of_device = load.reshape(devices, -1).sum(-1)
-    return of_device.max() / of_device.mean()
 
 
 def nudged(bias, load, step: float):

@@ -13,17 +13,19 @@ Source: Liu et al., "MoE Parallel Folding" (2025); Megatron-Bridge, `docs/traini
 """
 
 from collections.abc import Callable
+from functools import partial
 
 import jax
 import jax.numpy as jnp
-from jax import lax
-from jax.sharding import PartitionSpec as P
+from jax import P, lax
 
 from helpers.costs.transformers.config import Config
 from helpers.kernels import operands
+from helpers.kernels.inference import tiny_language_model
 from helpers.kernels.training.transformer_over_mesh import alike
+from helpers.kernels.transformers import decoder
 from helpers.kernels.transformers.decoder_layers import attention, layer_norm
-from helpers.kernels.transformers.mixture_of_experts import combine, dispatch, experts, route
+from helpers.kernels.transformers.mixture_of_experts import combine, dispatch, experts, route, shared, there_and_back
 
 Axes = tuple[str, ...]
 TOKENS = P("X", "Y")  # x[B_X, T_Y, D]
@@ -34,7 +36,7 @@ def specs(p: dict, ep: Axes) -> dict:
     """How the arrays of a layer lie: attention's matrices by heads over Y, experts over `ep`, norms and the router whole everywhere."""
     if "shared experts" in p:
         raise ValueError("this layer has routed experts alone: leave shared ones out of the Config")
-    return jax.tree_util.tree_map_with_path(lambda path, _: _spec(path, ep), p)
+    return jax.tree.map_with_path(lambda path, _: _spec(path, ep), p)
 
 
 def _spec(path, ep: Axes) -> P:
@@ -92,7 +94,7 @@ def gradients(c: Config, mesh: jax.sharding.Mesh, ep: Axes, places: int) -> Call
 
         def loss(p, x, target):
             same = lambda path: tuple(a for a in ("X", "Y") if a not in jax.tree.leaves(tuple(_spec(path, ep))))  # noqa: E731
-            p = jax.tree_util.tree_map_with_path(lambda path, w: alike(w, same(path)) if same(path) else w, p)
+            p = jax.tree.map_with_path(lambda path, w: alike(w, same(path)) if same(path) else w, p)
             return jnp.sum((layer(p, x, c, ep, places) - target) ** 2) / (2 * x.size * mesh.size)
 
         on = jax.shard_map(jax.grad(loss), mesh=mesh, in_specs=(laid, TOKENS, TOKENS), out_specs=laid, check_vma=False)
@@ -140,3 +142,34 @@ def by_gather(x, weights, work: Callable, axes: Axes):
     columns = weights.reshape(len(x), n, -1)  # [T, n, E_here]: a device needs its own experts' columns alone
     shares = lax.all_to_all(columns, axes, split_axis=1, concat_axis=0, tiled=True)  # [n·T, 1, E_here]
     return lax.psum_scatter(work(rows, shares[:, 0]), axes, scatter_dimension=0, tiled=True)
+
+
+# A decoder that generates with attention data-parallel and experts spread over the same devices.
+#
+# Each device has some of the sequences, their caches, all of attention's weights, and some of the experts of every layer. Attention
+# sends nothing; a layer with experts sends two AllToAlls, of room for all tokens of a device to all experts, so that nobody is dropped.
+# With tensor parallelism of attention each device would hold every sequence's latent cache, and a layer would have an AllReduce besides.
+#
+# Source: DeepSeek-AI, "DeepSeek-V3" (2024), Section 3.4; SGLang, "DeepSeek with data-parallel attention" (2024).
+
+
+def generate(c: Config, mesh: jax.sharding.Mesh, new: int) -> Callable:
+    """The program (params, prompt[B, T]) -> tokens[B, new], the likeliest one each time; B over X, a multiple of the devices there."""
+    if not c.moe:
+        raise ValueError("this program generates with experts: give it a Config with a moe")
+
+    def spread(p, rows, c):
+        y, _ = there_and_back(p, rows, c, len(rows), "X")
+        return y + shared(p, rows, c)
+
+    def on_device(params, prompt):
+        layer = partial(decoder.block, experts=spread)
+        return tiny_language_model.generate(params, prompt, new, c, layer=layer)[0]
+
+    def run(params, prompt):
+        # Experts are cut, behind the layers that are stacked in front; all else is whole on every device.
+        cut = lambda path, _: P(None, "X") if any(getattr(k, "key", "") == "experts" for k in path) else P()  # noqa: E731
+        ins = jax.tree.map_with_path(cut, params), P("X")
+        return jax.shard_map(on_device, mesh=mesh, in_specs=ins, out_specs=P("X"), check_vma=False)(params, prompt)
+
+    return jax.jit(run)

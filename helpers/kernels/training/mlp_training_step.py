@@ -15,8 +15,7 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jax import lax
-from jax.sharding import PartitionSpec as P
+from jax import P, lax
 
 from helpers.costs.sharding import sharded_array
 from helpers.kernels import mesh as meshes, operands
@@ -95,15 +94,8 @@ class Strategy:
 
     def check(self, mesh: jax.sharding.Mesh, w: Weights | None = None, In=None) -> None:
         """ValueError, in the words of the notation, if this mesh lacks an axis, or w and In[B, D] cannot lie over it."""
-        sizes = None
-        if w is not None:
-            L, D, F = w.W_in.shape
-            sizes = {"B": 0 if In is None else len(In), "D": D, "F": F}
-            if w.W_out.shape != (L, F, D) or (In is not None and In.shape[1:] != (D,)):
-                raise ValueError(
-                    f"W_in[L, D, F] = {list(w.W_in.shape)} asks for W_out[L, F, D] and In[B, D],"
-                    f" not {list(w.W_out.shape)} and {'no In' if In is None else list(In.shape)}"
-                )
+        shapes = {} if w is None else {"W_in[L, D, F]": w.W_in, "W_out[L, F, D]": w.W_out, "In[B, D]": In}
+        sizes = {"B": 0} | operands.fit(shapes) if shapes else None
         for how in (self.In, self.W_in, self.W_out, *self.moments):
             sharded_array.parse(how).check(meshes.costs_mesh(mesh), sizes)
 
@@ -193,13 +185,8 @@ def step(s: Strategy, mesh: jax.sharding.Mesh, adam: Adam, micro: int = 1) -> Ca
         held = (s.weights, s.state._replace(master=None if moments.master is None else s.state.mean))
         # Along these everybody has the same tokens.
         same = [a for a in axes if a not in {name for names in cut for name in names}]
-        run = jax.shard_map(
-            partial(on_device, In_.size),
-            mesh=mesh,
-            in_specs=(*held, In, In),
-            out_specs=(*held, P(*axes)),
-            check_vma=False,
-        )
+        f, ins, outs = partial(on_device, In_.size), (*held, In, In), (*held, P(*axes))
+        run = jax.shard_map(f, mesh=mesh, in_specs=ins, out_specs=outs, check_vma=False)
         w, moments, loss = run(w, moments, In_, Target)
         return w, moments, jnp.mean(loss, [axes.index(a) for a in same]).sum()
 

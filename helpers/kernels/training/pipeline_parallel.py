@@ -4,10 +4,10 @@ An order of `costs.training.pipeline_schedules` becomes a table of ticks; a tick
 two). Each device looks up its task, does it, and passes on what it made: activations to the right, their gradients to the left. One
 `lax.scan` runs all ticks, so a program has the same size for any number of microbatches.
 
-Two counts of what is sent. `Ticks.messages` has what another stage needs: m activations and m gradients across each of the
-stages - 1 boundaries, and `costs.training.training_step.step` prices those of a device between two others, v·m each way. The program runs
-one permute each way in every tick, of zeros where there is nothing to send, since what a loop of JAX sends does not
-depend on the turn. On a chip they would run beside the next task.
+Another stage needs m activations and m gradients across each of the stages - 1 boundaries, and
+`costs.training.training_step.step` prices those of a device between two others, v·m each way. The program runs one permute each way in
+every tick, of zeros where there is nothing to send, since what a loop of JAX sends does not depend on the turn. On a chip they would
+run beside the next task.
 
 Stage s lies on device s mod p. Every buffer has as many places as its schedule fills at once: of what a stage keeps from F
 to W, that is m for GPipe and p for 1F1B.
@@ -22,8 +22,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
-from jax.sharding import PartitionSpec as P
+from jax import P, lax
 
 from helpers.costs.training.pipeline_schedules import Orders, simulate
 from helpers.kernels import operands
@@ -55,12 +54,6 @@ class Ticks:
     def bubble(self) -> float:
         """Share of all ticks in which a device does nothing."""
         return float(np.mean(self.task == 0))
-
-    @property
-    def messages(self) -> int:
-        """Activations and gradients that have to go to another stage, from all devices: 2m(stages - 1)."""
-        stage = self.chunk * self.task.shape[1] + np.arange(self.task.shape[1])
-        return int(np.sum((self.task == 1) & (stage < self.stages - 1)) + np.sum((self.task == 2) & (stage > 0)))
 
     def __str__(self) -> str:
         """A line for each device: the task and its microbatch, or a dot.
@@ -209,11 +202,7 @@ def gradients(stage: Stage, orders: Orders, mesh: jax.sharding.Mesh) -> Callable
     xs, targets   the microbatches, [m, b, ...]; where the mesh has an axis X, it cuts b: a pipeline for each part of the batch
     """
     t = ticks(orders)
-    if Z not in mesh.shape:
-        raise ValueError(
-            f"the mesh has no axis {Z} for the stages, only {', '.join(mesh.axis_names)}: name one of them {Z}"
-        )
-    p, m = mesh.shape[Z], 1 + max(task[1] for order in orders for task in order)
+    p, m = operands.axis(mesh, Z), 1 + max(task[1] for order in orders for task in order)
     if p != len(orders):
         raise ValueError(f"this order is for {len(orders)} devices, and axis {Z} of the mesh has {p}: make them equal")
     rows, v, X = t.rows(), t.stages // p, "X" if "X" in mesh.axis_names else None
@@ -232,12 +221,8 @@ def gradients(stage: Stage, orders: Orders, mesh: jax.sharding.Mesh) -> Callable
         L = len(jax.tree.leaves(w)[0])
         if L % t.stages:
             raise ValueError(f"{t.stages} stages do not share {L} layers evenly: make L a multiple of {t.stages}")
-        if len(xs) != m:
-            raise ValueError(f"this order is for {m} microbatches, not {len(xs)}: xs is [m, ...]")
-        if targets.shape[:2] != xs.shape[:2]:
-            raise ValueError(
-                f"xs are {len(xs)} microbatches of {xs.shape[1]}, and targets{list(targets.shape)} are not: give each row its own"
-            )
+        if not len(xs) == len(targets) == m:
+            raise ValueError(f"this order is for {m} microbatches, not {len(xs)} of xs and {len(targets)} of targets")
         # Stage j·p + d is chunk j of device d.
         w = jax.tree.map(lambda a: a.reshape(v, p, L // t.stages, *a.shape[1:]), w)
         cut, batch = P(None, Z), P(None, X)
@@ -256,13 +241,10 @@ def _empty(stage: Stage, places: dict[str, int], w, top, xs) -> State:
         raise ValueError(f"a stage gives what the next one takes: {x.shape} became {y.shape}")
     _, both = jax.eval_shape(stage.input_gradient, y, kept, one)
     v = len(jax.tree.leaves(w)[0])
-    room = lambda name, tree: jax.tree.map(  # noqa: E731
-        lambda a: jnp.zeros((v, places[name] + 1, *a.shape), a.dtype), tree
-    )
-    zeros = lambda tree: jax.tree.map(jnp.zeros_like, tree)  # noqa: E731
-    dxs = jnp.zeros((len(xs) + 1, *x.shape), x.dtype)
-    made = (room("x", x), room("kept", kept), room("dy", y), room("both", both))
-    return State(*made, zeros(w), zeros(top), dxs, jnp.zeros((), jnp.float32))
+    rows = lambda n, tree: jax.tree.map(lambda a: jnp.zeros((*n, *a.shape), a.dtype), tree)  # noqa: E731
+    buffers = dict(x=x, kept=kept, dy=y, both=both)
+    made = [rows((v, places[name] + 1), tree) for name, tree in buffers.items()]
+    return State(*made, rows((), w), rows((), top), rows((len(xs) + 1,), x), jnp.zeros((), jnp.float32))
 
 
 def _tick(stage: Stage, places: dict[str, int], w, top, xs, targets) -> Callable:
@@ -323,10 +305,6 @@ def one_after_the_other(f: Callable, loss: Callable, weights: Sequence, x, devic
 
     One batch, no microbatches: all devices but one wait.
     """
-    if len(weights) != len(devices):
-        raise ValueError(
-            f"{len(weights)} stages lie on as many devices, not on {len(devices)}: give each stage its own"
-        )
     weights = [jax.device_put(w, d) for w, d in zip(weights, devices, strict=True)]
     inputs = []
     for w, device in zip(weights, devices):

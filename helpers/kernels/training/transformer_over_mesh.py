@@ -12,8 +12,7 @@ Each device takes the gradient of its own share of the loss. Gradients of gather
 the transpose of an AllGather does; those of a weight that several devices hold alike are added up as the layer's backward
 pass ends. A layer keeps the outputs of its products and what others sent it; what was gathered is gathered again.
 
-What it sends is what `costs.training.training_step.step` says under the policy "matmuls", byte for byte and for every number
-of microbatches, but for
+What it sends is what `costs.training.training_step.step` says under the policy "matmuls", byte for byte, but for
     context   a hop more backward: gradients of keys and values come home as the last step of their ring
     tensor    gradients of norms, which every device along Y has of its own tokens, are added up over Y
     the vocabulary's tables, which are whole along Y and gathered once in a step
@@ -27,8 +26,7 @@ from functools import partial
 
 import jax
 import jax.numpy as jnp
-from jax import lax
-from jax.sharding import PartitionSpec as P
+from jax import P, lax
 
 from helpers.costs.transformers.config import Config
 from helpers.kernels.attention.ring_attention import KEPT, ring
@@ -36,7 +34,7 @@ from helpers.kernels.transformers import backward_pass, decoder, mixture_of_expe
 from helpers.kernels.transformers.adam import Adam, Moments
 from helpers.kernels.transformers.decoder_layers import attention, layer_norm, mlp
 
-from .mlp_training_step import accumulated, lay
+from .mlp_training_step import lay
 
 DIMS = {
     "embedding": "VD", "unembedding": "DV", "final norm": ".D", "norms": "..D",
@@ -63,11 +61,6 @@ class Axes:
     experts: str = ""
     capacity: float | None = None
 
-    def __post_init__(self):
-        used = self.used
-        if len(set(used)) < len(used):
-            raise ValueError(f"each way to train needs a mesh axis of its own, and these share one: {', '.join(used)}")
-
     @property
     def used(self) -> tuple[str, ...]:
         return tuple(getattr(self, way) for way in WAYS if getattr(self, way))
@@ -86,12 +79,9 @@ class Axes:
         """ValueError, with what would be right, if this decoder or this batch (0: none yet) does not lie over this mesh."""
         if bool(c.moe) != bool(self.experts) or (c.moe and (c.moe.shared or self.tensor or self.context)):
             raise ValueError("a decoder of experts, none of them shared, is cut over `experts`, `data` and `fsdp` only")
-        if missing := set(mesh.axis_names) - set(self.used):
-            raise ValueError(f"say what axis {', '.join(sorted(missing))} of the mesh does, or leave it out")
-        if missing := set(self.used) - set(mesh.axis_names):
-            raise ValueError(
-                f"the mesh has no axis {', '.join(sorted(missing))}: use one that it has, {', '.join(mesh.axis_names)}"
-            )
+        if sorted(self.used) != sorted(mesh.axis_names):
+            names, used = (", ".join(axes) or "none" for axes in (mesh.axis_names, self.used))
+            raise ValueError(f"each axis of the mesh, {names}, has one way to train, and these have: {used}")
         n = {way: mesh.shape.get(getattr(self, way), 1) for way in WAYS}
         for what, size, by in (
             ("sequences", B, n["data"] * n["fsdp"] * n["experts"]),
@@ -111,18 +101,13 @@ def _dims(path) -> str:
     return inside + DIMS[names[-1]]
 
 
-def fits(c: Config) -> None:
-    """ValueError if these strategies do not know this decoder's layers."""
+def specs(c: Config, axes: Axes) -> dict:
+    """The sharding of every array of parameters; ValueError if these strategies do not know this decoder's layers."""
     c.check_usual("a strategy over a mesh")
     if c.norms != 2 or any((c.parallel, c.biases, c.positions, c.qk_norm, c.sinks, c.mla, c.embed_norm)):
         raise ValueError("these strategies train layers with two norms and rotations, without biases, sinks or MLA")
-
-
-def specs(c: Config, axes: Axes) -> dict:
-    """The sharding of every array of parameters."""
-    fits(c)
     leaf = lambda x: isinstance(x, tuple)  # noqa: E731
-    return jax.tree_util.tree_map_with_path(lambda path, _: axes.spec(path), decoder.shapes(c), is_leaf=leaf)
+    return jax.tree.map_with_path(lambda path, _: axes.spec(path), decoder.shapes(c), is_leaf=leaf)
 
 
 # What a device does.
@@ -134,38 +119,18 @@ def alike(w, axes: tuple[str, ...]):
     return w
 
 
-alike.defvjp(lambda w, axes: (w, None), lambda axes, _, dw: (lax.psum(dw, axes),))
+alike.defvjp(lambda w, axes: (w, None), lambda axes, _, dw: (lax.psum(dw, axes) if axes else dw,))
 
 
-def copies(path, axes: Axes) -> tuple[str, ...]:
-    """The mesh axes along which devices hold the same of the array at this place of the tree."""
-    cut = {getattr(axes, CUTS[d]) for d in _dims(path) if d in CUTS}
-    return tuple(a for a in axes.used if a not in cut)
-
-
-def whole(params: dict, axes: Axes, sums: bool = True):
-    """These arrays, of one layer or of none, as a device needs them: D whole.
-
-    sums   gradients of copies are added up in the backward pass; if not, that is left to `summed`
-    """
+def whole(params: dict, axes: Axes):
+    """These arrays, of one layer or of none, as a device needs them: D whole. Gradients of copies are added up in the backward pass."""
 
     def one(path, w):
-        dims = _dims(path)
-        if sums and (same := copies(path, axes)):
-            w = alike(w, same)
-        return lax.all_gather(w, axes.fsdp, axis=dims.index("D"), tiled=True) if axes.fsdp else w
+        cut = {getattr(axes, CUTS[d]) for d in _dims(path) if d in CUTS}
+        w = alike(w, tuple(a for a in axes.used if a not in cut))
+        return lax.all_gather(w, axes.fsdp, axis=_dims(path).index("D"), tiled=True) if axes.fsdp else w
 
-    return jax.tree_util.tree_map_with_path(one, params)
-
-
-def summed(gradients: dict, params: dict, axes: Axes) -> dict:
-    """Gradients that `whole` left as they are on each device, in the type of the parameters and added up over all copies."""
-
-    def one(path, dw, w):
-        same, dw = copies(path, axes), dw.astype(w.dtype)
-        return lax.psum(dw, same) if same else dw
-
-    return jax.tree_util.tree_map_with_path(one, gradients, params)
+    return jax.tree.map_with_path(one, params)
 
 
 def _keep(primitive, *_, name="", **__) -> bool:
@@ -175,10 +140,10 @@ def _keep(primitive, *_, name="", **__) -> bool:
     )
 
 
-def block(p: dict, x, c: Config, kind, axes: Axes, sums: bool = True):
+def block(p: dict, x, c: Config, kind, axes: Axes):
     """One layer on x[B_X, T_Y, D]: gathered over Y before each half, scattered after it."""
     Y = axes.tensor
-    p = whole(p, axes, sums)
+    p = whole(p, axes)
     enter = lambda x: lax.all_gather(x, Y, axis=1, tiled=True) if Y else x  # [B_X, T, D]  # noqa: E731
     leave = lambda y: lax.psum_scatter(y, Y, scatter_dimension=1, tiled=True) if Y else y  # noqa: E731
 
@@ -195,14 +160,14 @@ def block(p: dict, x, c: Config, kind, axes: Axes, sums: bool = True):
     return x + leave(y)
 
 
-def share_of_loss(params: dict, tokens, targets, c: Config, axes: Axes, size: int, sums: bool = True):
+def share_of_loss(params: dict, tokens, targets, c: Config, axes: Axes, size: int):
     """This device's part of the mean over `size` tokens, from its own tokens[B_X, T_Y]."""
-    top = whole({name: w for name, w in params.items() if name != "layers"}, axes, sums)
+    top = whole({name: w for name, w in params.items() if name != "layers"}, axes)
     x = top["embedding"][tokens]  # [B_X, T_Y, D]
     for (kind, _), stack in zip(decoder.runs(c), params["layers"]):
 
         def one(x, p, kind=kind):
-            return block(p, x, c, kind, axes, sums), None
+            return block(p, x, c, kind, axes), None
 
         x, _ = lax.scan(jax.checkpoint(one, policy=_keep, prevent_cse=False), x, stack)
     logits = decoder.unembed(top, x, c)
@@ -221,13 +186,9 @@ def _over(mesh, c: Config, axes: Axes, f: Callable, ins=(), outs=()):
         *state, rows = args
         (B, T), tokens, targets = (len(rows), rows.shape[1] - 1), rows[:, :-1], rows[:, 1:]
         axes.check(c, mesh, B, T)
-        run = jax.shard_map(
-            lambda *a: f(*a, B * T),
-            mesh=mesh,
-            in_specs=(*ins, axes.tokens, axes.tokens),
-            out_specs=(*outs, share),
-            check_vma=False,
-        )
+        given, gives = (*ins, axes.tokens, axes.tokens), (*outs, share)
+        one = lambda *a: f(*a, B * T)  # noqa: E731
+        run = jax.shard_map(one, mesh=mesh, in_specs=given, out_specs=gives, check_vma=False)
         *state, shares = run(*state, tokens, targets)
         return (*state, shares.sum())
 
@@ -244,23 +205,12 @@ def loss(c: Config, mesh: jax.sharding.Mesh, axes: Axes) -> Callable:
     return jax.jit(lambda params, tokens: program(params, tokens)[0])
 
 
-def step(c: Config, mesh: jax.sharding.Mesh, axes: Axes, adam: Adam, micro: int = 1) -> Callable:
-    """The program (params, moments, tokens[B, T + 1]) -> (params, moments, loss): one step of Adam.
-
-    micro   microbatches that a device's sequences go through in: what is gathered is gathered for each, and gradients of what
-            several devices hold alike are added up over them once, at the end
-    """
+def step(c: Config, mesh: jax.sharding.Mesh, axes: Axes, adam: Adam) -> Callable:
+    """The program (params, moments, tokens[B, T + 1]) -> (params, moments, loss): one step of Adam."""
     held = (specs(c, axes), _moments(c, axes))
 
     def f(params, moments, tokens, targets, size):
-        def part(tokens, targets):
-            return jax.value_and_grad(share_of_loss)(params, tokens, targets, c, axes, size, sums=micro == 1)
-
-        if len(tokens) % micro:
-            raise ValueError(f"{micro} microbatches do not share {len(tokens)} sequences of a device evenly")
-        share, gradients = accumulated(part, micro, tokens, targets)
-        if micro > 1:
-            gradients = summed(gradients, params, axes)
+        share, gradients = jax.value_and_grad(share_of_loss)(params, tokens, targets, c, axes, size)
         return (*adam.update(params, gradients, moments), share[None])
 
     return jax.jit(_over(mesh, c, axes, f, held, held))

@@ -45,8 +45,7 @@ def shapes(c: Config) -> dict:
     c.check_usual("this decoder")
     if (c.norms, c.parallel) not in ((1, True), (2, True), (2, False), (4, False)):
         raise ValueError(
-            f"norms = {c.norms} with parallel = {c.parallel} is no layer of this program:"
-            " it has 2 or 4 norms, and parallel blocks share 1 or have 2"
+            f"a layer has 2 or 4 norms, and parallel blocks share 1 or have 2: not {c.norms} of {c.parallel=}"
         )
     top = {"embedding": (c.V, c.D)}
     if c.positions:
@@ -78,10 +77,8 @@ def _layer(c: Config, kind: LayerKind) -> dict:
 
 def _heads(c: Config) -> dict:
     out = {"W_Q": (c.D, c.N, c.H), "W_K": (c.D, c.K, c.H), "W_V": (c.D, c.K, c.H), "W_O": (c.N, c.H, c.D)}
-    if "qkv" in c.biases:
-        out |= {"b_Q": (c.N, c.H), "b_K": (c.K, c.H), "b_V": (c.K, c.H)}
-    if "o" in c.biases:
-        out["b_O"] = (c.D,)
+    out |= {"b_Q": (c.N, c.H), "b_K": (c.K, c.H), "b_V": (c.K, c.H)} if "qkv" in c.biases else {}
+    out |= {"b_O": (c.D,)} if "o" in c.biases else {}
     if c.qk_norm and (each := NORMS[c.norm]):
         q, k = (1, 1) if c.qk_norm == "head" else (c.N, c.K)
         out |= {"query norm": (each, q * c.H), "key norm": (each, k * c.H)}
@@ -106,47 +103,44 @@ def _mlp(c: Config, F: int, biases: bool) -> dict:
 
 def init(c: Config, key, dtype=jnp.float32) -> dict:
     """Parameters: weights as small random numbers, scales 1, biases, shifts and sinks 0."""
-    leaves, tree = jax.tree_util.tree_flatten_with_path(shapes(c), is_leaf=lambda s: isinstance(s, tuple))
+    is_weight = lambda name: not ("norm" in name or name == "sinks" or name.startswith("b_"))  # noqa: E731
+    leaves, tree = jax.tree.flatten_with_path(shapes(c), is_leaf=lambda s: isinstance(s, tuple))
     # All weights are cut from one draw: the compiler needs a second for each shape that is drawn.
-    total = sum(prod(shape) for path, shape in leaves if _is_weight(path))
+    total = sum(prod(shape) for path, shape in leaves if is_weight(path[-1].key))
     weights = jax.random.normal(key, (total,), dtype) * jnp.asarray(c.D**-0.5, dtype)
-    made, positions = [], 0
+    made, used = [], 0
     for path, shape in leaves:
-        if _is_weight(path):
-            made.append(weights[positions : positions + prod(shape)].reshape(shape))
-            positions += prod(shape)
-        elif "norm" in path[-1].key:
-            made.append(jnp.zeros(shape, dtype).at[..., 0, :].set(1))
+        if is_weight(path[-1].key):
+            made.append(weights[used : used + prod(shape)].reshape(shape))
+            used += prod(shape)
         else:
-            made.append(jnp.zeros(shape, dtype))
-    return jax.tree_util.tree_unflatten(tree, made)
-
-
-def _is_weight(path) -> bool:
-    name = path[-1].key
-    return not ("norm" in name or name == "sinks" or name.startswith("b_"))
+            zeros = jnp.zeros(shape, dtype)
+            made.append(zeros.at[..., 0, :].set(1) if "norm" in path[-1].key else zeros)
+    return jax.tree.unflatten(tree, made)
 
 
 # The whole sequence.
 
 
-def block(p: dict, x, positions, c: Config, kind: LayerKind, recall: Callable | None = None):
-    """One layer: x[B, T, D] at positions `at` -> (x[B, T, D], the keys and values that a cache has to hold).
+def block(
+    p: dict, x, positions, c: Config, kind: LayerKind, recall: Callable | None = None, experts: Callable = dropless
+):  # fmt: skip
+    """One layer: x[B, T, D] at these positions -> (x[B, T, D], the keys and values that a cache has to hold).
 
-    recall   what the tokens look at besides each other, as in `decoder_layers.attention`
+    recall    what the tokens look at besides each other, as in `decoder_layers.attention`
+    experts   (p, rows[B·T, D], c) -> [B·T, D], of a layer that has some: these see the tokens of all sequences in a row
     """
+
+    def mixed(x):
+        return experts(p, x.reshape(-1, c.D), c).reshape(x.shape) if kind.moe else mlp(p, x, c)
+
     after = lambda i, x: layer_norm(p, i, x, c) if c.norms == 4 else x  # noqa: E731
     attend = latent_attention if c.mla else attention
     y, held = attend(p, layer_norm(p, 0, x, c), positions, c, kind.window, recall)
     if c.parallel:
-        return x + y + _mixed(p, layer_norm(p, c.norms - 1, x, c), c, kind), held
+        return x + y + mixed(layer_norm(p, c.norms - 1, x, c)), held
     x = x + after(2, y)
-    return x + after(3, _mixed(p, layer_norm(p, 1, x, c), c, kind)), held
-
-
-def _mixed(p: dict, x, c: Config, kind: LayerKind):
-    """The MLP, or the experts; these see the tokens of all sequences in a row."""
-    return dropless(p, x.reshape(-1, c.D), c).reshape(x.shape) if kind.moe else mlp(p, x, c)
+    return x + after(3, mixed(layer_norm(p, 1, x, c))), held
 
 
 def embed(params: dict, tokens, positions, c: Config):
@@ -182,9 +176,7 @@ def layers(stacks: list[dict], x, c: Config, around: Callable = lambda layer: la
 
 def _fits(T: int, c: Config) -> None:
     if c.positions and T > c.positions:
-        raise ValueError(
-            f"{T} tokens do not fit {c.positions} learned positions: shorten the text, or learn more positions"
-        )
+        raise ValueError(f"{T} tokens do not fit {c.positions} learned positions: shorten the text, or learn more")
 
 
 def forward(params: dict, tokens, c: Config):
@@ -212,27 +204,30 @@ def cache_bytes(cache) -> int:
     return sum(prod(a.shape) * a.dtype.itemsize for a in jax.tree.leaves(cache))
 
 
-def through(params: dict, x, positions, c: Config, caches: list[dict], recall: Callable, plain: Callable = lambda p: p):
-    """All layers, each with its cache: x[B, T, D] at positions `at` -> (x[B, T, D], the caches afterwards).
+def through(params: dict, x, positions, c: Config, caches: list[dict], recall: Callable, layer: Callable = block):
+    """All layers, each with its cache: x[B, T, D] at these positions -> (x[B, T, D], the caches afterwards).
 
     recall   (kind of layer, its cache, the new keys and values) -> (its cache afterwards, what the tokens look at,
              which of it each sees)
-    plain    what makes arrays of a layer's parameters, if they are kept as something else
+    layer    `block`, or what stands in its place
     """
     after = []
     for (kind, _), stack, cache in zip(runs(c), params["layers"], caches):
 
-        def layer(x, both, kind=kind):
+        def one(x, both, kind=kind):
             p, old = both
-            return block(plain(p), x, positions, c, kind, partial(recall, kind, old))
+            return layer(p, x, positions, c, kind, partial(recall, kind, old))
 
-        x, cache = lax.scan(layer, x, (stack, cache))
+        x, cache = lax.scan(one, x, (stack, cache))
         after.append(cache)
     return x, after
 
 
-def prefill(params: dict, tokens, c: Config, size: int):
-    """A prompt at once: tokens[B, T] -> (logits[B, V] of the token after the last one, a cache with room for `size`)."""
+def prefill(params: dict, tokens, c: Config, size: int, layer: Callable = block):
+    """A prompt at once: tokens[B, T] -> (logits[B, V] of the token after the last one, a cache with room for `size`).
+
+    layer    as in `through`
+    """
     B, T = tokens.shape
     if T > size:
         raise ValueError(f"a prompt of {T} tokens does not fit a cache of {size}: make it at least {T}")
@@ -244,18 +239,17 @@ def prefill(params: dict, tokens, c: Config, size: int):
         return store(cache, new, rows, kind.window), new, visible(positions, positions, kind.window)
 
     x = embed(params, tokens, positions, c)
-    x, caches = through(params, x, positions, c, empty_cache(c, B, size, x.dtype), recall)
+    x, caches = through(params, x, positions, c, empty_cache(c, B, size, x.dtype), recall, layer)
     return unembed(params, x[:, -1], c), caches
 
 
-def decode(params: dict, cache: list[dict], token, t, c: Config):
+def decode(params: dict, cache: list[dict], token, t, c: Config, layer: Callable = block):
     """One step: token[B], which stands at position t -> (logits[B, V] of the next one, the cache with it).
 
     t is below the cache's size: in a full one there is no place for the token.
     """
     positions = jnp.broadcast_to(t, (len(token), 1))
     x = embed(params, token[:, None], positions, c)
-    x, caches = through(
-        params, x, positions, c, cache, lambda kind, old, new: remember(old, new, positions, kind.window)
-    )
+    recall = lambda kind, old, new: remember(old, new, positions, kind.window)  # noqa: E731
+    x, caches = through(params, x, positions, c, cache, recall, layer)
     return unembed(params, x[:, 0], c), caches

@@ -8,7 +8,6 @@ Source: Austin et al. 2025, Section 4; Su et al., "RoFormer" (2021); Ainslie et 
 """
 
 from collections.abc import Callable
-from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -98,11 +97,6 @@ def weigh(scores, mask, sinks=None):
     return jax.nn.softmax(jnp.concatenate([scores, sink], -1), axis=-1)[..., :-1]
 
 
-def among(new: dict, positions, window: int | None):
-    """Without a cache: the tokens look at each other, and what they made may be held."""
-    return new, new, visible(positions, positions, window)
-
-
 def look(q, k, v, mask, sinks=None):
     """Softmax-weighted values: q[B, T, N, H] at k[B, S, K, H] and v[B, S, K, V] -> [B, T, N, V]; `mask` and `sinks` as in `weigh`."""
     B, T, N, H = q.shape
@@ -134,7 +128,7 @@ def attention(
         k = _normalise_heads(k, p.get("key norm"), c) if c.qk_norm else k
         v = product(p, "W_V", "btd,dkh->btkh", x)
         new = dict(k=k if c.positions else rotate(k, positions), v=v)
-    held, seen, mask = (recall or partial(among, positions=positions, window=window))(new)
+    held, seen, mask = recall(new) if recall else (new, new, visible(positions, positions, window))
     seen = _looked_at(seen, mask, new)
     y = look(q, seen["k"], seen["v"], mask, p.get("sinks"))
     return product(p, "W_O", "btnh,nhd->btd", y), held
@@ -163,7 +157,7 @@ def latent_attention(p: dict, x, positions, c: Config, window: int | None = None
     """
     q, latent, rope = short_vectors(p, x, lambda a: rotate(a, positions), c)
     new = dict(latent=latent, rope=rope)
-    held, seen, mask = (recall or partial(among, positions=positions, window=window))(new)
+    held, seen, mask = recall(new) if recall else (new, new, visible(positions, positions, window))
     y = (look_written if seen is new else look_absorbed)(p, q, _looked_at(seen, mask, new), mask, c)
     return product(p, "W_O", "btnh,nhd->btd", y), held
 

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 
 from helpers.costs.transformers.config import MoE
-from helpers.kernels.experts import balanced_training, decoder as spread, routers, two_meshes
+from helpers.kernels.experts import balanced_training, routers, two_meshes
 from helpers.kernels.transformers import decoder
 from helpers.kernels.transformers.adam import Adam
 from tests.helpers.kernels.abstract_arrays import bf16, int32, mesh
@@ -42,7 +42,7 @@ def balance():
 def generation():
     leaf = lambda a: isinstance(a, tuple)  # noqa: E731
     params = jax.tree.map(lambda a: bf16(*a), decoder.shapes(C), is_leaf=leaf)
-    return spread.generate(C, mesh(X=8), new=3), (params, int32(8, 5))
+    return two_meshes.generate(C, mesh(X=8), new=3), (params, int32(8, 5))
 
 
 def balanced_step():
@@ -66,5 +66,5 @@ PROGRAMS = {
     "two_meshes.by_gather": partial(exchange, two_meshes.by_gather, ("X", "Y")),
     "routers.balance_loss": balance,
     "balanced_training.step": balanced_step,
-    "decoder.generate": generation,
+    "two_meshes.generate": generation,
 }

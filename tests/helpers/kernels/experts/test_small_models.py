@@ -10,7 +10,7 @@ import pytest
 from helpers import trace
 from helpers.costs.transformers.config import MLA, MoE
 from helpers.kernels import mesh as meshes
-from helpers.kernels.experts import balanced_training as tiny, decoder as spread
+from helpers.kernels.experts import balanced_training as tiny, two_meshes
 from helpers.kernels.transformers import decoder
 from helpers.kernels.transformers.adam import Adam
 from tests.helpers.kernels.transformers.families import random_params, toy
@@ -79,11 +79,11 @@ def alone(params, prompt, c):
 def test_tokens_are_those_of_one_device(c):
     params, mesh = random_params(c), meshes.mesh((8,), ("X",))
     prompt = np.random.default_rng(0).integers(0, c.V, (B, T))
-    got = spread.generate(c, mesh, NEW)(params, prompt)
+    got = two_meshes.generate(c, mesh, NEW)(params, prompt)
     assert (got == jax.jit(alone, static_argnums=2)(params, prompt, c)).all()
     assert len(np.unique(got)) > 3
 
 
 def test_what_it_does_not_know_is_refused():
     with pytest.raises(ValueError, match="with experts"):
-        spread.generate(toy(), meshes.mesh((8,), ("X",)), 3)
+        two_meshes.generate(toy(), meshes.mesh((8,), ("X",)), 3)

@@ -98,10 +98,10 @@ def loss(name):
     return transformer_over_mesh.loss(c, mesh(**sizes), axes), (params(c), int32(8, 16 + 1))
 
 
-def whole_step(name, micro=1):
+def whole_step(name):
     c, axes, sizes = AXES[name]
     given = params(c), jax.eval_shape(ADAM.start, params(c)), int32(8, 16 + 1)
-    return transformer_over_mesh.step(c, mesh(**sizes), axes, ADAM, micro), given
+    return transformer_over_mesh.step(c, mesh(**sizes), axes, ADAM), given
 
 
 PROGRAMS = {
@@ -122,7 +122,4 @@ PROGRAMS = {
     **{f"pipeline_parallel.gradients, {s}": partial(two_matmul, s) for s in SCHEDULES},
     "transformer_over_mesh.loss, context and tensor": partial(loss, "context and tensor"),
     **{f"transformer_over_mesh.step, {axes}": partial(whole_step, axes) for axes in AXES},
-    "transformer_over_mesh.step, data, FSDP and tensor, 2 microbatches": partial(
-        whole_step, "data, FSDP and tensor", 2
-    ),
 }

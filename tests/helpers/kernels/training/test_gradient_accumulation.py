@@ -1,6 +1,5 @@
 """A batch in microbatches: equal to one large batch, and what is sent is what the cost formula says."""
 
-from dataclasses import replace
 from functools import partial
 
 import jax
@@ -10,19 +9,14 @@ import pytest
 
 from helpers import trace
 from helpers.costs.training.closed_forms import WAYS, accumulation_bytes
-from helpers.costs.transformers.config import MoE
 from helpers.kernels import mesh as meshes
 from helpers.kernels.training import (
     data_parallel_and_fsdp,
     data_parallel_and_fsdp as data,
     mlp_training_step,
-    transformer_over_mesh,
 )
-from helpers.kernels.training.transformer_over_mesh import Axes
-from helpers.kernels.transformers import decoder
 from helpers.trace.jaxpr.walk import scan_counts, walk
 from tests.helpers.kernels.training.mlp import ADAM, X2Y4, X4, Y4, absent, given, two_steps, volume
-from tests.helpers.kernels.transformers.families import random_params, tokens, toy
 
 STRATEGIES = {
     s.name: (s, X4) for s in (data.DATA, data.DATA_ONCE, data.ZERO1, data.ZERO2, data.FSDP, data.FSDP_ONCE)
@@ -80,40 +74,3 @@ def test_tokens_that_do_not_divide_are_refused():
     step = mlp_training_step.step(data.FSDP, mesh, ADAM, micro=2)
     with pytest.raises(ValueError, match="2 microbatches do not share 3 tokens of a device evenly"):
         step(w, ADAM.start(w), In, Target)
-
-
-# The small Transformer.
-
-DENSE = toy(D=8, L=2, N=4, K=2, H=4, F=12, V=13)
-EXPERTS = replace(DENSE, moe=MoE(E=4, k=2, F=6))
-ALL = Axes(data="P", fsdp="X", tensor="Y")
-DECODERS = {
-    "FSDP": (replace(DENSE, L=1), ((2,), ("X",)), Axes(fsdp="X")),
-    "data, FSDP and tensor": (DENSE, ((2, 2, 2), ("P", "X", "Y")), ALL),
-    "experts": (EXPERTS, ((2,), ("E",)), Axes(experts="E")),
-}
-
-
-@pytest.mark.parametrize("name", DECODERS)
-@pytest.mark.sample(quick=0)
-def test_a_transformer_in_microbatches_equals_one_large_batch(name):
-    c, grid, axes = DECODERS[name]
-    mesh, rows = meshes.mesh(*grid), tokens(c, 8, 9)
-
-    @jax.jit
-    def one_device(params):
-        loss, gradients = jax.value_and_grad(decoder.loss)(params, rows, c)
-        return loss, ADAM.update(params, gradients, ADAM.start(params))[0]
-
-    want, params = one_device(random_params(c))
-    held, moments = transformer_over_mesh.start(c, mesh, axes, random_params(c))
-    held, _, loss = transformer_over_mesh.step(c, mesh, axes, ADAM, micro=2)(held, moments, rows)
-    np.testing.assert_allclose(loss, want, rtol=1e-5)
-    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-3, atol=3e-4), held, params)
-
-
-def test_sequences_that_do_not_divide_are_refused():
-    params = random_params(DENSE)
-    step = transformer_over_mesh.step(DENSE, meshes.mesh((4,), ("X",)), Axes(fsdp="X"), ADAM, micro=2)
-    with pytest.raises(ValueError, match="2 microbatches do not share 1 sequences of a device evenly"):
-        step(params, ADAM.start(params), tokens(DENSE, 4, 9))

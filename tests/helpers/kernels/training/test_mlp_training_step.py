@@ -161,7 +161,10 @@ def test_what_does_not_fit_is_refused():
         (width, lambda: take(data_parallel_and_fsdp.FSDP, X4, d=6)),
         (width, lambda: mlp_training_step.start(data_parallel_and_fsdp.FSDP, x4, odd)),
         (r"W_in\[D, F_Y\]: Y is 4 and does not divide F = 6", lambda: take(data_parallel_and_fsdp.TENSOR, Y4, f=6)),
-        (r"asks for W_out\[L, F, D\]", lambda: take(data_parallel_and_fsdp.DATA, X4, f_out=4)),
+        (
+            r"W_out\[L, F, D\] has the shape \[1, 4, 8\], and F is 8",
+            lambda: take(data_parallel_and_fsdp.DATA, X4, f_out=4),
+        ),
         (no_axis, lambda: take(mixed, X4)),
         (no_axis, lambda: mlp_training_step.passes(mixed, x4)),
         (no_axis, lambda: mlp_training_step.start(mixed, x4, odd)),

@@ -164,8 +164,8 @@ def test_layers_send_what_the_predicted_step_does(name):
 @pytest.mark.parametrize("c, grid, axes, said", [
     (DENSE, ((8,), ("X",)), Axes(data="X"), "8 devices do not divide 4 sequences: take a multiple of 8"),
     (DENSE, ((4,), ("Y",)), Axes(tensor="Y"), "4 devices do not divide 2 KV heads"),
-    (DENSE, ((4,), ("X",)), Axes(), "say what axis X of the mesh does"),
-    (DENSE, ((4,), ("X",)), Axes(data="X", fsdp="Q"), "no axis Q: use one that it has, X"),
+    (DENSE, ((4,), ("X",)), Axes(), "each axis of the mesh, X, has one way to train, and these have: none"),
+    (DENSE, ((4,), ("X",)), Axes(data="X", fsdp="Q"), "each axis of the mesh, X, has one way to train, and these have: X, Q"),
     (EXPERTS, ((4,), ("X",)), Axes(data="X"), "a decoder of experts"),
     (toy(biases=("qkv",)), ((4,), ("X",)), Axes(data="X"), "without biases"),
     (toy(D=10), ((4,), ("X",)), Axes(fsdp="X"), "4 devices do not divide 10 numbers of D"),
@@ -177,7 +177,7 @@ def test_what_does_not_fit_is_refused(c, grid, axes, said):
 
 
 @pytest.mark.parametrize(
-    "c, axes, said", [(DENSE, Axes(data="Q"), "axis X of the mesh"), (toy(D=10), Axes(fsdp="X"), "10 numbers of D")]
+    "c, axes, said", [(DENSE, Axes(data="Q"), "axis of the mesh, X"), (toy(D=10), Axes(fsdp="X"), "10 numbers of D")]
 )
 def test_what_does_not_fit_is_refused_at_the_start(c, axes, said):
     with pytest.raises(ValueError, match=said):

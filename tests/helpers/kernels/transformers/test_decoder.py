@@ -10,7 +10,7 @@ import pytest
 from helpers import trace
 from helpers.costs.transformers.config import UNUSUAL as UNUSUAL_PARTS, Config
 from helpers.costs.transformers.parameters_and_flops import flops, kv_cache, parameters
-from helpers.kernels.inference import sharded_decode_step
+from helpers.kernels.inference.decode_layouts import TENSOR
 from helpers.kernels.training import transformer_over_mesh
 from helpers.kernels.transformers import decoder as kernels
 from tests.helpers.costs.transformers.decoders import UNUSUAL
@@ -120,12 +120,16 @@ def test_bad_input():
         kernels.forward(params, tokens(c, B, T), c)
     with pytest.raises(ValueError, match="a prompt of 8 tokens does not fit a cache of 3: make it at least 8"):
         kernels.prefill(params, tokens(c, B, T), c, size=3)
-    with pytest.raises(ValueError, match="it has 2 or 4 norms"):
+    with pytest.raises(ValueError, match="a layer has 2 or 4 norms"):
         kernels.shapes(Config(D=8, L=1, N=2, K=1, H=4, F=8, V=9, norms=3))
 
 
 @pytest.mark.parametrize("c", UNUSUAL.values(), ids=UNUSUAL)
 def test_parts_that_no_program_runs_are_refused(c):
-    for refuses in (abstract, transformer_over_mesh.fits, lambda c: sharded_decode_step.lies((), c, None)):
+    for refuses in (
+        abstract,
+        lambda c: transformer_over_mesh.specs(c, transformer_over_mesh.Axes()),
+        lambda c: TENSOR.check(c, None),
+    ):
         with pytest.raises(ValueError, match=f"does not know {UNUSUAL_PARTS[c.unusual[0]]}, and this model has one"):
             refuses(c)
