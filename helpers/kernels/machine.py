@@ -8,16 +8,19 @@ gets less than a core (`share`), which also shows a load that slows all runs ali
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from statistics import median
 from time import perf_counter, thread_time
 
 import jax
 import jax.numpy as jnp
+from tqdm import tqdm
 
 from helpers.costs.rooflines.roofline import Work, matmul, time
 
 CHAINS = 8  # independent multiply-add chains of `poly`: enough to hide the latency of one
 DTYPES = {"f32": jnp.float32, "bf16": jnp.bfloat16}
+bar = partial(tqdm, leave=False, delay=5)  # of progress, once a loop takes five seconds
 QUIET = 1.25
 """Median over best run, up to which a machine counts as quiet: a choice. On an idle one it is 1.0 to 1.1."""
 WHOLE = 0.9
@@ -83,11 +86,6 @@ def runs(run: Callable[[], object], budget: float = 0.3, least: int = 3) -> tupl
         jax.block_until_ready(run())
         took.append(perf_counter() - start)
     return min(took), median(took) / min(took)
-
-
-def best(run: Callable[[], object], budget: float = 0.3, least: int = 3) -> float:
-    """Seconds of the fastest of several runs, as `runs` makes them."""
-    return runs(run, budget, least)[0]
 
 
 def share(budget: float = 0.2) -> float:
@@ -191,32 +189,20 @@ def matmul_work(B: int, D: int, F: int, dtype: str = "f32") -> Work:
     return matmul(B, D, F, each, each, each, dtype)
 
 
-def bar(things: Iterable, title: str) -> Iterable:
-    """The things; where tqdm is installed, with a bar of progress once they take five seconds."""
-    try:
-        from tqdm import tqdm
-    except ImportError:
-        return things
-    return tqdm(list(things), desc=title, leave=False, delay=5)
-
-
 def sweep_poly(ks: Iterable[int] = (0, 1, 2, 4, 8, 16, 32), n: int | None = None, chains: int = CHAINS) -> list[Timing]:
     """Time poly(k, chains) over n f32 elements for each k; by default n is too large for most caches.
 
     With 8 chains even k = 0 does 16 operations an element, which a fast memory outruns; `chains=1` reaches lower.
     """
-    n = n or _large()
-    out = []
-    for k in bar(ks, "elementwise sweep"):
-        out.append(Timing(k, poly_work(k, n, chains), *_time_poly(k, n, chains)))
-    return out
+    n, ks = n or _large(), bar(ks, desc="elementwise sweep")
+    return [Timing(k, poly_work(k, n, chains), *_time_poly(k, n, chains)) for k in ks]
 
 
 def sweep_matmuls(Bs: Iterable[int], D: int, F: int, dtype: str = "f32") -> list[Timing]:
     """Time x[B, D] @ w[D, F] for each B."""
     w = _random((D, F), dtype)
     out = []
-    for B in bar(Bs, "matmul sweep"):
+    for B in bar(Bs, desc="matmul sweep"):
         x = _random((B, D), dtype)
         out.append(Timing(B, matmul_work(B, D, F, dtype), *runs(lambda x=x: _matmul(x, w))))
     return out
@@ -236,15 +222,13 @@ def measure() -> Machine:
     bandwidth = poly_work(0, n, 1).bytes / seconds
     elementwise = poly_work(64, 2**20).flops / _time_poly(64, 2**20)[0]
     x, tiny = jnp.float32(1), jax.jit(lambda x: x + 1)
-    dispatch = best(lambda: tiny(x), budget=0.2, least=100)
+    dispatch = runs(lambda: tiny(x), budget=0.2, least=100)[0]
     dtype, shares = max(rates, key=rates.get), [*shares, share()]
     kind = jax.devices()[0].device_kind
     return Machine(rates[dtype], bandwidth, dispatch, elementwise, dtype, kind, max(*spreads, spread), min(shares))
 
 
-@jax.jit
-def _matmul(x, w):
-    return x @ w
+_matmul = jax.jit(jnp.matmul)
 
 
 def _matmul_rate(dtype: str) -> tuple[float, float]:

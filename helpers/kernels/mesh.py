@@ -17,11 +17,8 @@ from math import prod  # noqa: E402
 
 import jax  # noqa: E402
 import numpy as np  # noqa: E402
-from jax.sharding import (  # noqa: E402
-    AxisType,
-    Mesh,
-    PartitionSpec as P,  # noqa: E402
-)
+from jax import P  # noqa: E402
+from jax.sharding import AxisType, Mesh  # noqa: E402
 
 from helpers.costs.sharding import sharded_array  # noqa: E402
 from helpers.costs.sharding.matmul_plans import sizes_of  # noqa: E402
@@ -48,10 +45,8 @@ def devices(n: int = SIMULATED) -> list[jax.Device]:
     try:
         cpus = jax.devices("cpu")
     except RuntimeError:
-        raise RuntimeError(
-            f"this machine has {len(real)} of the {n} devices asked for and JAX may not use its CPU for the rest: "
-            "add cpu to JAX_PLATFORMS and restart the kernel"
-        ) from None
+        said = f"this machine has {len(real)} of the {n} devices asked for and JAX may not use its CPU for the rest"
+        raise RuntimeError(f"{said}: add cpu to JAX_PLATFORMS and restart the kernel") from None
     if len(cpus) < n:
         raise RuntimeError(
             f"JAX has already started with {len(cpus)} CPU device{'s' * (len(cpus) != 1)}, so it cannot give you {n}: "
@@ -66,11 +61,8 @@ def mesh(shape: tuple[int, ...], names: tuple[str, ...]) -> Mesh:
     JAX's own default is Explicit axes, on which it refuses programs that leave a sharding open; chapter 2 makes
     those itself, where the refusal is the lesson.
     """
-    if len(shape) != len(names):
-        raise ValueError(f"a mesh needs one name for each axis, got shape {shape} and names {names}")
-    return jax.make_mesh(
-        tuple(shape), tuple(names), axis_types=(AxisType.Auto,) * len(names), devices=devices(prod(shape))
-    )
+    shape, names = tuple(shape), tuple(names)
+    return jax.make_mesh(shape, names, axis_types=(AxisType.Auto,) * len(names), devices=devices(prod(shape)))
 
 
 def like(grid: sharded_array.Mesh) -> Mesh:
@@ -123,11 +115,8 @@ def sharded(f: Callable, mesh: Mesh, ins, out) -> Callable:
 
     def program(*arrays):
         shapes = [(a, x.shape[len(a.unreduced) > 0 :]) for a, x in zip(written, arrays) if a]
-        sizes = sizes_of(*shapes)
         for a, _ in shapes:
-            a.check(grid, sizes)
-        for how, x in zip(ins, arrays):
-            divides(x.shape, spec(how), mesh)
+            a.check(grid, sizes_of(*shapes))
         return run(*arrays)
 
     return jax.jit(program)
@@ -138,22 +127,7 @@ def put(array, mesh: Mesh, how) -> jax.Array:
     if not isinstance(how, P):
         a = sharded_array.parse(how)
         a.check(costs_mesh(mesh), sizes_of((a, np.shape(array)[len(a.unreduced) > 0 :])))
-    divides(np.shape(array), spec(how), mesh)
     return jax.device_put(array, jax.NamedSharding(mesh, spec(how)))
-
-
-def divides(shape: tuple[int, ...], how: P, mesh: Mesh) -> None:
-    """ValueError if devices do not share an array of this shape evenly.
-
-    >>> from jax.sharding import AbstractMesh
-    >>> divides((7, 4), P("X"), AbstractMesh((2,), ("X",), axis_types=(AxisType.Auto,)))
-    Traceback (most recent call last):
-    ValueError: 2 devices do not divide 7 numbers along dimension 0: take a multiple of 2
-    """
-    for d, (size, axes) in enumerate(zip(shape, how)):
-        n = prod(mesh.shape[a] for a in ((axes,) if isinstance(axes, str) else axes or ()))
-        if size % n:
-            raise ValueError(f"{n} devices do not divide {size} numbers along dimension {d}: take a multiple of {n}")
 
 
 def holds(array: jax.Array) -> dict[int, Slices]:

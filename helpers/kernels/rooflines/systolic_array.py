@@ -16,7 +16,7 @@ Source: Kung, "Why systolic architectures?" (1982); Austin et al. 2025, Section 
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import count
+from itertools import accumulate, count
 
 import numpy as np
 
@@ -62,7 +62,7 @@ class Run:
     utilization: float
 
 
-def starts(rows: Sequence[int], K: int, load: bool = False) -> list[int]:
+def starts(rows: Sequence[int], K: int) -> list[int]:
     """The cycle in which the first element of each matmul enters the array; a matmul has rows[i] rows.
 
     A matmul follows the one before it without a gap, unless that one has fewer than K rows: new weights slide in from
@@ -71,29 +71,24 @@ def starts(rows: Sequence[int], K: int, load: bool = False) -> list[int]:
     >>> starts([8, 8, 2, 8], K=4)
     [0, 8, 16, 20]
     """
-    at = [K if load else 0]
-    for b in rows[:-1]:
-        at.append(at[-1] + max(b, K))
-    return at
+    return [0, *accumulate(max(b, K) for b in rows[:-1])]
 
 
-def cycles(rows: Sequence[int], K: int, N: int, load: bool = False) -> int:
+def cycles(rows: Sequence[int], K: int, N: int) -> int:
     """Cycles that a K x N array needs for matmuls X_i[rows[i], K] @ W_i[K, N], one after the other.
 
-    load   True counts the K cycles in which the first weights come in; otherwise they are there at the start.
-
-    Element k of row b enters PE[k, 0] in cycle start + b + k and meets PE[k, n] in cycle start + b + k + n. The last
-    result is that of the last row at the corner PE[K-1, N-1], in cycle start + (rows - 1) + (K - 1) + (N - 1). Counting
-    from 0, that makes start + rows + K + N - 2 cycles: `rows` of work, and K + N - 2 to fill the array once. A second
-    matmul adds its rows and nothing else, as long as the first has K rows to hide the second's weights behind.
+    The first weights are there at the start. Element k of row b enters PE[k, 0] in cycle start + b + k and meets PE[k, n] in cycle
+    start + b + k + n. The last result is that of the last row at the corner PE[K-1, N-1], in cycle start + (rows - 1) + (K - 1) +
+    (N - 1). Counting from 0, that makes start + rows + K + N - 2 cycles: `rows` of work, and K + N - 2 to fill the array once. A
+    second matmul adds its rows and nothing else, as long as the first has K rows to hide the second's weights behind.
 
     >>> cycles([128], 128, 128), cycles([128, 128], 128, 128)
     (382, 510)
     """
-    return starts(rows, K, load)[-1] + rows[-1] + K + N - 2
+    return starts(rows, K)[-1] + rows[-1] + K + N - 2
 
 
-def run(*matmuls: tuple[np.ndarray, np.ndarray], load: bool = False) -> Run:
+def run(*matmuls: tuple[np.ndarray, np.ndarray]) -> Run:
     """Send (X, W) pairs through the array one after the other and collect the results.
 
     X[B, K] may differ in B; every W[K, N] has the shape of the array.
@@ -103,27 +98,25 @@ def run(*matmuls: tuple[np.ndarray, np.ndarray], load: bool = False) -> Run:
     >>> bool(np.array_equal(r.results[0], X @ W)), r.cycles
     (True, 7)
     """
-    rows = [len(X) for X, _ in matmuls]
-    out, n, busy = None, 0, 0.0
-    for frame in frames(*matmuls, load=load):
-        if out is None:
-            kind = np.result_type(*(a.dtype for pair in matmuls for a in map(np.asarray, pair)))
-            out = np.zeros((sum(rows), frame.weight.shape[1]), kind)
+    Xs, Ws = _checked(matmuls)
+    out = np.zeros((sum(map(len, Xs)), Ws[0].shape[1]), np.result_type(*Xs, *Ws))
+    busy = []
+    for frame in frames(*matmuls):
+        busy.append(frame.busy)
         for at, value in frame.finished:
             out[at] = value
-        n, busy = n + 1, busy + frame.busy
-    return Run(tuple(np.split(out, np.cumsum(rows)[:-1])), n, busy / n)
+    return Run(tuple(np.split(out, np.cumsum([len(X) for X in Xs])[:-1])), len(busy), float(np.mean(busy)))
 
 
-def frames(*matmuls: tuple[np.ndarray, np.ndarray], load: bool = False) -> Iterator[Frame]:
+def frames(*matmuls: tuple[np.ndarray, np.ndarray]) -> Iterator[Frame]:
     """The same run, one Frame for each cycle, until the last result has left."""
     Xs, Ws = _checked(matmuls)
     K, N = Ws[0].shape
     rows = [len(X) for X in Xs]
-    begin, first = starts(rows, K, load), np.cumsum([0, *rows])
+    begin, first = starts(rows, K), np.cumsum([0, *rows])
     k, n = np.arange(K)[:, None], np.arange(N)[None, :]
 
-    active = np.zeros((K, N), np.result_type(*Ws)) if load else Ws[0].copy()
+    active = Ws[0].astype(np.result_type(*Ws))
     shadow = np.zeros_like(active)
     x, p = np.zeros((K, N), np.result_type(*Xs)), np.zeros((K, N), np.result_type(*Xs, *Ws))
     row, swap = np.full((K, N), IDLE), np.zeros((K, N), bool)
@@ -135,9 +128,9 @@ def frames(*matmuls: tuple[np.ndarray, np.ndarray], load: bool = False) -> Itera
             b = t - begin[i] - np.arange(K)
             inside = (b >= 0) & (b < rows[i])
             x[inside, 0], row[inside, 0] = X[b[inside], np.flatnonzero(inside)], first[i] + b[inside]
-            swap[:, 0] |= (b == 0) & (i > 0 or load)
+            swap[:, 0] |= (b == 0) & (i > 0)
         active = np.where(swap, shadow, active)
-        shadow, loading = _load(shadow, Ws, begin, t, k, n, skip=0 if load else 1)
+        shadow, loading = _load(shadow, Ws, begin, t, k, n)
         # Sums move one PE down; the top row starts from nothing.
         p = np.vstack([np.zeros((1, N), p.dtype), p[:-1]]) + active * x
         done = tuple(((int(row[-1, c]), c), p[-1, c].item()) for c in np.flatnonzero(row[-1] != IDLE))
@@ -148,7 +141,7 @@ def frames(*matmuls: tuple[np.ndarray, np.ndarray], load: bool = False) -> Itera
             return
 
 
-def _load(shadow, Ws, begin, t, k, n, skip):
+def _load(shadow, Ws, begin, t, k, n):
     """One cycle of the second registers: where matmul i's weights are on their way, everything moves one PE down.
 
     Its weights enter column n from the top in the K cycles before its first activation gets there, bottom row first.
@@ -157,7 +150,7 @@ def _load(shadow, Ws, begin, t, k, n, skip):
     K = shadow.shape[0]
     moving = np.zeros(shadow.shape, bool)
     above = np.vstack([np.zeros((1, shadow.shape[1]), shadow.dtype), shadow[:-1]])
-    for i in range(skip, len(Ws)):
+    for i in range(1, len(Ws)):
         since = t - (begin[i] - K + n[0])  # cycles since this column began to load
         entering = (since >= 0) & (since < K)
         above[0, entering] = Ws[i][K - 1 - since[entering], n[0, entering]]
@@ -173,10 +166,7 @@ def _right(a, edge):
 def _checked(matmuls):
     Xs, Ws = ([np.asarray(m[i]) for m in matmuls] for i in (0, 1))
     shapes = [(X.shape, W.shape) for X, W in zip(Xs, Ws, strict=True)]
-    if not shapes or any(
-        len(x) != 2 or w != shapes[0][1] or len(w) != 2 or x[1] != w[0] or 0 in x + w for x, w in shapes
-    ):
-        raise ValueError(
-            f"each matmul is X[B, K] and W[K, N] with one K, N for all of them and no empty side, got {shapes}"
-        )
+    fits = [len(x) == len(w) == 2 and x[1] == w[0] and w == shapes[0][1] and 0 not in x + w for x, w in shapes]
+    if not shapes or not all(fits):
+        raise ValueError(f"matmuls are X[B, K] and W[K, N], with one K and N for all and no empty side, not {shapes}")
     return Xs, Ws

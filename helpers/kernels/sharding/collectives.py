@@ -23,7 +23,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from helpers.kernels.machine import bar, best
+from helpers.kernels.machine import bar, runs
 from helpers.kernels.mesh import put, sharded
 
 RIGHT = 1
@@ -278,16 +278,9 @@ class Timed:
     bytes: int
     seconds: float | None
 
-    @property
-    def bandwidth(self) -> float | None:
-        """V/seconds, bytes/s."""
-        return None if self.seconds is None else self.bytes / self.seconds
-
 
 def primitive(kind: str, mesh: jax.sharding.Mesh, x: str) -> Callable[[jax.Array], jax.Array]:
     """The program of one primitive of jax.lax over mesh axis x. A {U_X} operand is its |X| partial sums, stacked in front."""
-    if kind not in PRIMITIVES:
-        raise ValueError(f"a primitive is one of {', '.join(PRIMITIVES)}, not {kind!r}")
     before, after, f = PRIMITIVES[kind]
     return sharded(lambda a: f(a, x), mesh, [before.replace("{X}", x)], after.replace("{X}", x))
 
@@ -299,12 +292,12 @@ def bench(mesh: jax.sharding.Mesh, x: str, sizes: Iterable[int] = (2**16, 2**20,
     """
     n, real = mesh.shape[x], mesh.devices.flat[0].platform != "cpu"
     out = []
-    for V in bar(sizes, "primitives"):
+    for V in bar(sizes, desc="primitives"):
         for kind, (before, _, _) in PRIMITIVES.items():
             shape = (n * max(1, round(V / (4 * n * n))), n)
             stack = (n, *shape) if "U" in before else shape
             a = put(jnp.ones(stack, jnp.float32), mesh, before.replace("{X}", x))
             run = primitive(kind, mesh, x)
             jax.block_until_ready(run(a))
-            out.append(Timed(kind, 4 * prod(shape), best(lambda run=run, a=a: run(a)) if real else None))
+            out.append(Timed(kind, 4 * prod(shape), runs(lambda run=run, a=a: run(a))[0] if real else None))
     return out

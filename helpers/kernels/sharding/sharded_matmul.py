@@ -11,7 +11,6 @@ from functools import reduce
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax import lax
 
 from helpers.costs.sharding.sharded_array import Mesh
@@ -65,7 +64,6 @@ def all_gather_matmul(A, B, x: str, axis: int = 1, ways: int = 2):
     axis=1   A[I, J_X] · B[J, K] -> C[I, K]: a block of A meets its rows of B, the products add up
     axis=0   A[I_X, J] · B[J, K_X] -> C[I, K_X]: a block of A gives its rows of C
     """
-    _matrix_axis(axis)
     n, i = lax.axis_size(x), lax.axis_index(x)
     if axis == 0:
         return in_order({d: a @ B for d, a in arrivals(A, x, ways)}, x, axis=0)  # C[I, K_X]
@@ -78,16 +76,10 @@ def matmul_reduce_scatter(A, B, x: str, axis: int = 1, ways: int = 2):
     axis=1   A[I, J_X] · B[J_X, K] -> C[I, K_X]
     axis=0   A[I, J_X] · B[J_X, K] -> C[I_X, K]
     """
-    _matrix_axis(axis)
     n = lax.axis_size(x)
     if axis == 0:
         return ring_sum(lambda j: block(A, j, n, axis=0) @ B, x, ways)  # C[I_X, K]
     return ring_sum(lambda j: A @ block(B, j, n, axis=1), x, ways)  # C[I, K_X]
-
-
-def _matrix_axis(axis: int) -> None:
-    if axis not in (0, 1):
-        raise ValueError(f"a matrix has dimensions 0 and 1, not {axis}")
 
 
 # Why blocks may be multiplied at all.
@@ -96,36 +88,23 @@ def _matrix_axis(axis: int) -> None:
 def block_matmul(A, B, rows: int, inner: int, cols: int):
     """A · B from blocks: A cut into rows x inner of them, B into inner x cols. A block of C is a row of A's times a column of B's.
 
-    >>> A, B = np.arange(24).reshape(4, 6), np.arange(12).reshape(6, 2)
+    >>> A, B = jnp.arange(24).reshape(4, 6), jnp.arange(12).reshape(6, 2)
     >>> bool((block_matmul(A, B, 2, 3, 1) == A @ B).all())
     True
     """
-    a = [_cut(row, inner, 1) for row in _cut(A, rows, 0)]
-    b = [_cut(row, cols, 1) for row in _cut(B, inner, 0)]
-    blocks = [[sum(a[i][j] @ b[j][k] for j in range(inner)) for k in range(cols)] for i in range(rows)]
-    return _namespace(A, B).block(blocks)
+    a = [jnp.split(row, inner, 1) for row in jnp.split(A, rows, 0)]
+    b = [jnp.split(row, cols, 1) for row in jnp.split(B, inner, 0)]
+    return jnp.block([[sum(a[i][j] @ b[j][k] for j in range(inner)) for k in range(cols)] for i in range(rows)])
 
 
 def outer_products(A, B):
     """A · B as a sum of outer products: column j of A with row j of B. Whoever holds some of the j has a partial sum.
 
-    >>> A, B = np.arange(6).reshape(2, 3), np.arange(6).reshape(3, 2)
+    >>> A, B = jnp.arange(6).reshape(2, 3), jnp.arange(6).reshape(3, 2)
     >>> bool((outer_products(A, B) == A @ B).all())
     True
     """
-    if A.shape[1] != B.shape[0]:
-        raise ValueError(f"the columns of A and the rows of B are paired, so {A.shape} and {B.shape} do not fit")
     return sum(A[:, j, None] * B[j, None, :] for j in range(A.shape[1]))
-
-
-def _namespace(*arrays):
-    return jnp if any(isinstance(a, jax.Array) for a in arrays) else np
-
-
-def _cut(M, n: int, axis: int) -> list:
-    if M.shape[axis] % n:
-        raise ValueError(f"{n} blocks do not divide {M.shape[axis]}, the size of dimension {axis} of {M.shape}")
-    return _namespace(M).split(M, n, axis)
 
 
 # Plans.
@@ -190,9 +169,7 @@ def moves(before, after, axes: tuple[str, ...], grid: Mesh) -> list[tuple[int, i
     """
     groups: dict[tuple, list] = {}  # the devices that differ along the axes only, and their places along them
     for at in grid.coordinates():
-        place = 0
-        for a in axes:
-            place = place * grid[a] + at[a]
+        place = sum(at[a] * grid.size(axes[i + 1 :]) for i, a in enumerate(axes))
         others = tuple(v for a, v in at.items() if a not in axes)
         groups.setdefault(others, []).append((place, before.block(at, grid), after.block(at, grid)))
     pairs = [_matched(sorted(group)) for group in groups.values()]

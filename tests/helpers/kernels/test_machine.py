@@ -85,7 +85,7 @@ def test_best_is_the_minimum_after_one_warm_up(monkeypatch):
     clock = iter([0, 0, 9, 9, 10, 10, 14, 14])  # end; then start and stop of runs that take 9, 1 and 4 s
     calls = []
     monkeypatch.setattr(machine, "perf_counter", lambda: next(clock, 99))
-    assert machine.best(lambda: calls.append(1), budget=0, least=3) == 1
+    assert machine.runs(lambda: calls.append(1), budget=0, least=3)[0] == 1
     assert len(calls) == 4
 
 
@@ -140,7 +140,7 @@ def test_best_waits_for_the_result():
             Pending.waited += 1
             return self
 
-    machine.best(Pending, budget=0, least=3)
+    machine.runs(Pending, budget=0, least=3)
     assert Pending.waited == 4
 
 

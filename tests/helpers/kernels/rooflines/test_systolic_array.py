@@ -14,29 +14,27 @@ def runs(draw):
     K, N, seed = draw(SIDES), draw(SIDES), draw(st.integers(0, 2**32 - 1))
     rows = draw(st.lists(st.integers(1, 9), min_size=1, max_size=4))
     rng = np.random.default_rng(seed)
-    return [(rng.integers(-9, 9, (b, K)), rng.integers(-9, 9, (K, N))) for b in rows], draw(st.booleans())
+    return [(rng.integers(-9, 9, (b, K)), rng.integers(-9, 9, (K, N))) for b in rows]
 
 
 @given(runs())
 @settings(max_examples=80, deadline=None)
-def test_results_equal_numpy_and_cycles_equal_the_formula(case):
-    pairs, load = case
+def test_results_equal_numpy_and_cycles_equal_the_formula(pairs):
     K, N = pairs[0][1].shape
     rows = [len(X) for X, _ in pairs]
-    r = systolic_array.run(*pairs, load=load)
+    r = systolic_array.run(*pairs)
     for out, (X, W) in zip(r.results, pairs, strict=True):
         assert np.array_equal(out, X @ W)
-    assert r.cycles == systolic_array.cycles(rows, K, N, load)
+    assert r.cycles == systolic_array.cycles(rows, K, N)
     assert r.utilization == pytest.approx(sum(rows) / r.cycles)
 
 
 @given(runs())
 @settings(max_examples=30, deadline=None)
-def test_every_pe_sees_only_its_neighbours(case):
+def test_every_pe_sees_only_its_neighbours(pairs):
     """Each frame follows from the one before by local rules: what was on the left, what was above, one's own weight."""
-    pairs, load = case
     last = None
-    for f in systolic_array.frames(*pairs, load=load):
+    for f in systolic_array.frames(*pairs):
         busy = f.row != systolic_array.IDLE
         if last is not None:
             assert np.array_equal(f.row[:, 1:], last.row[:, :-1])
@@ -66,14 +64,11 @@ def test_a_short_matmul_cannot_hide_the_next_weights():
     assert systolic_array.run(a, b).cycles == K + 2 + K + N - 2  # the second starts after K cycles, not after 2
 
 
-def test_loading_takes_k_cycles():
+def test_the_next_weights_slide_in_k_cycles():
     rng = np.random.default_rng(3)
-    X, W = rng.standard_normal((3, 4)), rng.standard_normal((4, 2))
-    with_load = list(systolic_array.frames((X, W), load=True))
-    assert len(with_load) == systolic_array.run((X, W)).cycles + 4
-    assert all(not f.loading.any() for f in systolic_array.frames((X, W)))
-    assert [int(f.loading[0, 0]) for f in with_load[:5]] == [1, 1, 1, 1, 0]
-    assert np.allclose(systolic_array.run((X, W), load=True).results[0], X @ W)
+    pair = rng.standard_normal((6, 4)), rng.standard_normal((4, 2))
+    assert all(not f.loading.any() for f in systolic_array.frames(pair))
+    assert [int(f.loading[0, 0]) for f in systolic_array.frames(pair, pair)][:7] == [0, 0, 1, 1, 1, 1, 0]
 
 
 def test_a_tpu_array():

@@ -167,6 +167,5 @@ def test_primitives_mean_what_numpy_says():
 def test_simulated_devices_are_not_timed():
     runs = ours.bench(ring(4), "X", [100, 5000])
     assert [r.kind for r in runs] == list(ours.PRIMITIVES) * 2
-    assert all(r.seconds is None and r.bandwidth is None for r in runs)
+    assert all(r.seconds is None for r in runs)
     assert {r.bytes for r in runs} == {128, 4992}  # whole rows for 4 devices, nearest to what was asked for
-    assert ours.Timed("AllGather", 100, 0.5).bandwidth == 200

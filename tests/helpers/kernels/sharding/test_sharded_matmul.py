@@ -132,17 +132,6 @@ def test_any_blocks(data):
     assert np.array_equal(mm.outer_products(A, B), A @ B)
 
 
-def test_blocks_of_jax_arrays_and_wrong_blocks():
-    A, B = operands()
-    assert np.array_equal(mm.block_matmul(jnp.asarray(A), jnp.asarray(B), 2, 3, 4), A @ B)
-    with pytest.raises(ValueError, match="5 blocks do not divide 24, the size of dimension 1"):
-        mm.block_matmul(A, B, 2, 5, 1)
-    with pytest.raises(ValueError, match="columns of A and the rows of B are paired"):
-        mm.outer_products(A, A)
-    with pytest.raises(ValueError, match="a matrix has dimensions 0 and 1, not 2"):
-        mm.all_gather_matmul(A, B, "X", 2)
-
-
 # Who sends to whom.
 
 
