@@ -195,7 +195,7 @@ def as_array(mask, B: int, N: int, T: int, S: int):
     if not wanted or any(m not in (1, w) for m, w in zip(mask.shape, wanted)):
         shapes = f"[T, S] = {(T, S)}, [B, T, S] = {(B, T, S)} or [B, N, T, S] = {(B, N, T, S)}"
         raise ValueError(f"a mask of shape {mask.shape} does not fit the scores: make it {shapes}")
-    known = not isinstance(mask, jax.core.Tracer) and mask.shape[-2:] == (T, S) != (1, 1)
+    known = not isinstance(mask, jax.core.Tracer) and mask.shape[-2:] == (T, S) and T * S > 1
     if known and (np.asarray(mask) == ~CAUSAL.array(T, S)).all():
         raise ValueError(
             "this mask shows each query the keys after it and hides the rest: True means seen, so pass ~mask"

@@ -283,8 +283,7 @@ class Orchestrator(Server):
         if passes[-1].generating:
             self.state, tokens = self.engine.generate(self.params, self.state)
 
-        seated = [entry for entry in generator.running if entry.slot is not None]
-        self._step(*passes, pages=sum(map(generator.pages.at_most, seated)))
+        self._step(*passes, pages=sum(generator.pages.at_most(e) for e in generator.running if e.slot is not None))
         for scheduler, work in zip(self.schedulers, passes):
             self._finish(scheduler, work, tokens)
         self.now += 1

@@ -131,7 +131,8 @@ def check_reach(tokens, positions, lengths, most, why: str) -> None:
     most = np.broadcast_to(most, reach.shape)
     if np.any(np.asarray(positions) < 0):
         raise ValueError(f"a token's position is 0 or more, not {np.min(positions)}")
-    if (reach - most)[row := int(np.argmax(reach - most))] > 0:
+    row = int(np.argmax(reach - most))
+    if reach[row] > most[row]:
         raise ValueError(f"row {row} would reach {reach[row]} tokens, and " + why.format(most=most[row]))
 
 

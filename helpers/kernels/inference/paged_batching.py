@@ -72,9 +72,8 @@ class PagedServer(Server):
             self.log.record.passed(work, self.now, self.now + 1, self.engine.slots)
 
         def token(part: Part, sample: Sample) -> bool:
-            name, number = sample.name
-            after = logits[part.sequence.name]
-            return self._token(part.job, sample, self.choose(after, name, number, len(sample.text)))
+            token = self.choose(logits[part.sequence.name], *sample.name, len(sample.text))
+            return self._token(part.job, sample, token)
 
         scheduler.finish(work, token)
         self.now += 1

@@ -49,8 +49,7 @@ def accept(key, guess, q, p):
     law = residual(p, jnp.concatenate([q, jnp.zeros_like(p[:1])]))[kept]
     last = jax.random.categorical(redraw, jnp.log(law))
     place = jnp.arange(gamma + 1)
-    tokens = jnp.where(place < kept, jnp.append(guess, 0), jnp.where(place == kept, last, -1))
-    return tokens, kept
+    return jnp.where(place < kept, jnp.append(guess, 0), jnp.where(place == kept, last, -1)), kept
 
 
 def agreed(guess: Sequence[int], best: Sequence[int]) -> list[int]:

@@ -251,9 +251,11 @@ def _collectives(v: Visit, sizes: Mapping[str, int]):
     for here, there in zip(v.eqn.invars, v.eqn.outvars) if axes else ():
         shape, out = here.aval.shape, there.aval.shape
         if not p.get("tiled", True) and kind == "AllGather":
-            shape = (*shape[: (at := p["all_gather_dimension"])], 1, *shape[at:])
+            at = p["all_gather_dimension"]
+            shape = (*shape[:at], 1, *shape[at:])
         elif not p.get("tiled", True) and kind == "ReduceScatter":
-            out = (*out[: (at := p["scatter_dimension"])], 1, *out[at:])
+            at = p["scatter_dimension"]
+            out = (*out[:at], 1, *out[at:])
         note, group = " > ".join(v.path), within(p.get("axis_index_groups"), prod(sizes[a] for a in axes))
         yield Collective(kind, axes, shape, out, short(here.aval.dtype), v.loops, note, group), here, there
 

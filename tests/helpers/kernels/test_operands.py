@@ -171,10 +171,10 @@ def test_gradients_of_another_shape_are_refused():
 
 def test_a_draft_of_another_length_is_refused():
     key, even = jax.random.key(0), jnp.full((3, 4), 0.25)
-    says(r"p\[K\+1, V\] has the shape \[2, 4\], and K is 2: make it \[3, 4\]",
+    says(r"p\[γ\+1, V\] has the shape \[2, 4\], and γ is 2: make it \[3, 4\]",
          speculative_decoding.accept, key, jnp.array([0, 1]), even[:2], even[:2])  # fmt: skip
     says(
-        r"p\[K\+1, V\] has the shape \[3, 4\], and V is 1",
+        r"p\[γ\+1, V\] has the shape \[3, 4\], and V is 1",
         speculative_decoding.accept,
         key,
         jnp.array([0, 1]),

@@ -13,7 +13,7 @@ import pytest
 from helpers.costs.inference.engine_simulation import paged_schedule
 from helpers.costs.inference.scheduler import POLICIES
 from helpers.kernels.inference.continuous_batching import Request
-from helpers.kernels.inference.engine import Engine, Row, greedy, sampler
+from helpers.kernels.inference.engine import Engine, greedy, sampler
 from helpers.kernels.inference.paged_batching import PagedServer
 from helpers.kernels.inference.prefix_cache import PrefixTree
 from helpers.kernels.transformers.decoder import forward
@@ -142,14 +142,6 @@ def test_what_the_server_refuses():
         with pytest.raises(ValueError, match=message):
             call()
     assert list(run(server).entries) == ["a"]
-    real = Engine(C, slots=2, size=8, chunk=4, page=4, pages=3)
-    for message, rows in {
-        "2 rows of 1 to 4 tokens, got .5.": [Row([1] * 5, 0, [0, 1])],
-        "got .1, 1, 1.": [Row([1], 0, [0])] * 3,
-        "more tokens than its pages have places: append": [Row([1, 1], 3, [0])],
-    }.items():
-        with pytest.raises(ValueError, match=message):
-            real.extend(PARAMS, real.empty_pool(), rows)
 
 
 # ---- with a model
