@@ -102,7 +102,6 @@ def test_the_loss_over_devices_is_that_of_the_whole_batch():
 
 
 @pytest.mark.parametrize(("make", "says"), [
-    (lambda: Router(2, "tanh"), "'tanh'"),
     (lambda: Router(2, groups=2, limit=3), "3 of 2 groups"),
     (lambda: Router(0), "k is a whole number"),
     (lambda: routers.choose(jnp.zeros((3, 8)), Router(5, groups=4, limit=2)), "5 of 8 experts in 2 of 4"),

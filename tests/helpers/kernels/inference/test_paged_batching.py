@@ -82,7 +82,7 @@ def test_equal_beginnings_are_read_and_kept_once():
         server.submit(request)
     step(server)
     now = step(server)
-    assert now.tokens == 1 + 3 and server.log.entries["b"].hit == 8
+    assert (now.tokens_read, len(now.generated)) == (3, 1) and server.log.entries["b"].hit == 8
     assert now.pages == 3 + 1 and server.pages.blocks.table(("a", 0))[:2] == server.pages.blocks.table(("b", 0))[:2]
     server = start(Tokens(2, 20, 16, 4, 99), "recompute", tree=9)
     for name in "ab":
