@@ -20,6 +20,8 @@ from pathlib import Path
 import nbformat
 from nbgrader.utils import is_solution
 
+from autograder.engine.cell_names import parsed
+
 from .grade import Class
 from .grading.class_summary import number_of, plain, wrapped
 from .grading.whole_files import replace
@@ -48,26 +50,25 @@ def grams(text: str) -> Counter:
     >>> grams("x = 1") == grams("x = 2"), grams("not python at all")
     (False, Counter({('not', 'python', 'at'): 1, ('python', 'at', 'all'): 1}))
     """
-    try:
-        parts = list(_parts(ast.parse(text), {}))
-    except SyntaxError:
-        parts = text.split()
+    program = parsed(text)
+    parts = text.split() if program is None else list(_parts(program))
     return Counter(zip(parts, parts[1:], parts[2:], strict=False))
 
 
-def _parts(node: ast.AST, own: dict[str, int]) -> Iterator[str]:
-    """The nodes of a program in the order of its text."""
-    if isinstance(node, ast.FunctionDef | ast.ClassDef | ast.arg):
-        said = own.setdefault(getattr(node, "name", "") or getattr(node, "arg", ""), len(own))
-    elif isinstance(node, ast.Name):
-        said = own.setdefault(node.id, len(own)) if isinstance(node.ctx, ast.Store) else own.get(node.id, node.id)
-    else:
-        said = getattr(node, "attr", getattr(node, "value", "") if isinstance(node, ast.Constant) else "")
-    yield f"{type(node).__name__} {said!r}"
-    docs = isinstance(node, ast.FunctionDef | ast.ClassDef) and ast.get_docstring(node) is not None
-    for child in ast.iter_child_nodes(node):
-        if not (docs and child is node.body[0]):
-            yield from _parts(child, own)
+def _parts(program: ast.Module) -> Iterator[tuple]:
+    """The nodes of a program in the order of its text; a sum of a thousand terms is a thousand nodes deep."""
+    own, waiting = {}, [program]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.FunctionDef | ast.ClassDef | ast.arg):
+            said = own.setdefault(getattr(node, "name", "") or getattr(node, "arg", ""), len(own))
+        elif isinstance(node, ast.Name):
+            said = own.setdefault(node.id, len(own)) if isinstance(node.ctx, ast.Store) else own.get(node.id, node.id)
+        else:
+            said = getattr(node, "attr", getattr(node, "value", "") if isinstance(node, ast.Constant) else "")
+        yield type(node).__name__, type(said).__name__, said  # no repr: of a number of 5,000 digits Python makes none
+        docs = isinstance(node, ast.FunctionDef | ast.ClassDef) and ast.get_docstring(node) is not None
+        waiting += [c for c in reversed([*ast.iter_child_nodes(node)]) if not (docs and c is node.body[0])]
 
 
 def alike(a: Counter, b: Counter, rare: dict[tuple, float]) -> float:

@@ -37,6 +37,18 @@ def free_names(source: str) -> frozenset[str]:
     return frozenset(of(symtable.symtable(source, "<check>", "exec")))
 
 
+def parsed(source: str) -> ast.Module | None:
+    """A learner's text as a program; None if it is none, or nested deeper than Python follows.
+
+    >>> parsed("x = 1").body[0].targets[0].id, parsed("x = "), parsed("x = " + "-" * 100_000 + "1")
+    ('x', None, None)
+    """
+    try:
+        return ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+
+
 @functools.lru_cache(4096)
 def defined(source: str) -> frozenset[str]:
     """Functions, classes, imports and variables that a cell makes at its top level, also if it is not yet Python.
@@ -46,12 +58,10 @@ def defined(source: str) -> frozenset[str]:
     >>> sorted(defined("def f(a):\\n    return (a"))
     ['f']
     """
-    try:
-        body = ast.parse(source).body
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+    if (program := parsed(source)) is None:
         return frozenset(re.findall(r"^(?:async )?(?:def|class) (\w+)", source, re.M)[:50])
     found = set()
-    for node in body:
+    for node in program.body:
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
             found.add(node.name)
         elif isinstance(node, (ast.Import, ast.ImportFrom)):
@@ -71,11 +81,8 @@ def unfilled(source: str) -> bool:
     >>> unfilled('def f(x):\\n    "Twice x."\\n    # YOUR CODE HERE\\n    raise NotImplementedError()'), unfilled("x = 1")
     (True, False)
     """
-    try:
-        body = ast.parse(source).body
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return False
-    return all(_says_so(node) for node in body)
+    program = parsed(source)
+    return program is not None and all(_says_so(node) for node in program.body)
 
 
 def _says_so(node: ast.stmt) -> bool:

@@ -9,7 +9,7 @@ import re
 import textwrap
 from collections.abc import Iterator
 
-from autograder.engine.cell_names import exercise_number
+from autograder.engine.cell_names import exercise_number, parsed
 from autograder.making.exercises import HEADING
 
 from . import intake
@@ -110,14 +110,6 @@ def fenced(code: str) -> str:
     return f"{fence}\n{code}\n{fence}"
 
 
-def is_python(text: str) -> bool:
-    try:
-        ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return False
-    return True
-
-
 class Finding:
     """What may be meant for one empty written answer."""
 
@@ -142,7 +134,7 @@ class Finding:
             return not (marked and released.cell_type == "code")  # a check, perhaps of an earlier release
         if released.cell_type == "markdown":
             return section != self.pieces.course.sections[name]  # merged with what stood below
-        return not is_python(cell.text)
+        return parsed(cell.text) is None
 
     def near(self) -> list[tuple[int, str]]:
         """Text around the exercise that may be meant: added just above or below, or naming its number."""
@@ -210,10 +202,10 @@ def _said_in_code(code: str, released: str) -> list[str]:
         elif block:
             said.append(textwrap.dedent("\n".join(block)).strip())
             block = []
-    said = [text for text in said[:MOST] if not is_python(text)]
-    if not is_python(code):
+    said = [text for text in said[:MOST] if parsed(text) is None]
+    if (program := parsed(code)) is None:
         return said or [fenced(code)] * (not released)
-    statements = (node for node in ast.walk(ast.parse(code)) if isinstance(node, ast.Expr))
+    statements = (node for node in ast.walk(program) if isinstance(node, ast.Expr))
     values = (n.value for s in statements for n in ast.walk(s) if isinstance(n, ast.Constant))
     texts = (value.strip() for value in values if type(value) is str)
     return [text for text in [*said, *texts] if columns(text) >= WORDS and text not in released]

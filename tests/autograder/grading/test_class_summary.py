@@ -187,6 +187,13 @@ def test_chance_is_that_of_drawn_surprises():
     assert sum(bits >= 8 for bits in drawn) / len(drawn) == pytest.approx(likeness.chance(pair), rel=0.1)
 
 
+def test_a_text_that_python_cannot_follow_stops_nobody():
+    """All of a class are compared by whoever grades it."""
+    deep = {"sum": f"x = {'1 + ' * 900}1", "minus": f"{'-' * 50_000}1", "digits": f"0x{'f' * 5000}", "no program": "\0"}
+    texts = deep | {"a": "y = 2", "b": "z = 2"}
+    assert likeness.unusual({"1.1": texts})[0].students == ("a", "b")
+
+
 def test_what_all_share_counts_nothing_and_more_alike_counts_more():
     texts = {"1.1": dict.fromkeys("abcd", "x = 1")}
     assert likeness.unusual(texts) == []
