@@ -6,6 +6,7 @@ Tests: tests/autograder/test_hub.py.
 """
 
 import os
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -22,7 +23,12 @@ if not teachers:
 if here.parent.stat().st_mode & 0o077:
     sys.exit(f"Everybody on this machine may look into {here.parent}, with its answers and grades: chmod go-rwx it.")
 exchange.mkdir(parents=True, exist_ok=True)
-exchange.chmod(0o777)  # whoever submits makes a folder in it
+exchange.chmod(0o1777)  # nbgrader wants all to write there; nobody moves what is another's
+course = exchange / re.search(r'course_id = "(.*)"', (here / "students/nbgrader_config.py").read_text())[1]
+course.mkdir(exist_ok=True)  # before anybody else can
+if course.lstat().st_uid not in (0, here.stat().st_uid):
+    sys.exit(f"{course} is not of whoever teaches: whose it is can hand out and collect, so remove it.")
+shutil.chown(course, here.stat().st_uid)
 shutil.copytree(here / "students", students, dirs_exist_ok=True)
 
 c.Authenticator.allow_all = True  # who has an account here is in the class
