@@ -50,6 +50,7 @@ c.CourseDirectory.max_dir_size = 120_000  # kB
 c.Exchange.root = os.environ.get("COURSE_EXCHANGE") or str(HERE / "exchange")  # a JupyterHub has one for all
 c.Exchange.cache = str(HERE / "exchange" / "cache")
 c.Exchange.assignment_dir = str(HOME / "work")  # where fetched assignments land
+c.ExchangeFactory.collect = nbgrader_internals.Collect
 for folder in (HERE / "exchange", HOME / "work"):
     try:
         folder.mkdir(exist_ok=True)

@@ -4,21 +4,30 @@
   session where each would open a gradebook of its own and commit after every cell: stock waits for the disk about seventy times
   for a student, and this once.
 - `nbgrader autograde`, which names the command that grades.
+- `nbgrader collect`, which believes what stands in an exchange that all write to.
 """
 
 import contextlib
 import functools
 import json
+import os
+import shutil
 from collections.abc import Callable, Collection, Iterator
+from datetime import datetime
+from pathlib import Path
 from unittest import mock
 
 from nbgrader import api, nbgraderformat
 from nbgrader.apps.api import capture_log, temp_attrs
 from nbgrader.converters import Autograde, autograde, base
+from nbgrader.exchange import ExchangeError
+from nbgrader.exchange.default import collect
 from nbgrader.preprocessors import latesubmissions, overwritecells, saveautogrades
 from sqlalchemy.orm import Session, joinedload, scoped_session, sessionmaker
 
 from autograder.places import NOTEBOOK
+
+from .class_summary import plain
 
 STEPS = autograde, overwritecells, saveautogrades, latesubmissions  # modules, each of which opens gradebooks
 
@@ -159,6 +168,40 @@ def replay(
                 late = gradebook.find_submission_notebook(NOTEBOOK, topic, student).late_submission_penalty
                 gradebook.noted(student, list(graded.values()), late)
             return result
+
+
+class Collect(collect.ExchangeCollect):
+    """`nbgrader collect`, of what students put there under their own names; no link leads to what only a teacher may read."""
+
+    def _path_to_record(self, path: str) -> dict:
+        """Without a name, so not collected, if a folder is somebody else's or says no time: that stops no other."""
+        try:
+            record = super()._path_to_record(path)
+            known = os.getuid(), collect.pwd.getpwnam(record["username"]).pw_uid
+            if not os.path.islink(path) and (not self.check_owner or os.lstat(path).st_uid in known):
+                return record
+            why = "is a link, or of somebody else"
+        except (ExchangeError, ValueError, OverflowError, KeyError):  # KeyError: nobody has this name
+            why = "says neither an account nor a time"
+        self.log.error("Not collected: %s %s.", plain(os.path.basename(path)), why)
+        return {"username": "", "timestamp": datetime.min}
+
+    def init_src(self) -> None:
+        super().init_src()
+        self.src_records = [r for r in self.src_records if r["username"]]
+
+    def do_copy(self, src: str, dest: str, log=None) -> None:
+        """A link stays a link, which nobody follows; what cannot be copied, or is too much, stops no other."""
+        stock = shutil.copytree  # which calls itself for folders, its third argument says that links stay
+        try:
+            with mock.patch.object(shutil, "copytree", lambda a, b, _=0, *more, **how: stock(a, b, True, *more, **how)):
+                super().do_copy(src, dest, log)
+        except (OSError, RuntimeError) as e:
+            self.log.error("Not collected, or not all of it: %s: %s", plain(os.path.basename(src)), plain(str(e), 200))
+        if os.path.isdir(dest):  # nbgrader reads it again
+            stamp = Path(dest, "timestamp.txt")
+            stamp.unlink(missing_ok=True)
+            stamp.write_text(src.rsplit("+", 3)[2])
 
 
 ONE_WAY = "Submissions are graded by `make grade`, in the course's folder: it runs answers behind walls, and checks apart from them."

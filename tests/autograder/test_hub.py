@@ -9,23 +9,29 @@ import importlib.util
 import json
 import os
 import pwd
+import runpy
 import shutil
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 import urllib.error
 import urllib.request
 from pathlib import Path
+from unittest.mock import MagicMock
 
 import pytest
 from jupyter_core.paths import jupyter_config_path
 from jupyter_server.extension.config import ExtensionConfigManager
 from jupyterlab_server.config import get_static_page_config
 
+from autograder import course
 from autograder.engine.sandbox import available
 from autograder.places import COURSE, ROOT
+from tests.autograder import classes
 from tests.skip_conditions import needs
+from tools import demo
 
 pytestmark = pytest.mark.slow("starts a JupyterHub and three servers")
 
@@ -213,6 +219,60 @@ def test_two_students_fetch_answer_submit_and_get_feedback(clone, tmp_path):
         running.wait(30)
         log.close()
         shutil.rmtree(exchange.parent, ignore_errors=True)
+
+
+def test_nobody_takes_the_exchange_of_whoever_teaches(monkeypatch):
+    """A student who could move its folder away would hand out and collect."""
+    needs(os.geteuid() == 0, "needs root, to be somebody else")
+    teacher, student = pwd.getpwnam("nobody").pw_uid, pwd.getpwnam("daemon").pw_uid
+    with tempfile.TemporaryDirectory() as folder:
+        tree, exchange = Path(folder, "course/autograder"), Path(folder, "shared/exchange")
+        shutil.copytree(COURSE / "students", tree / "students")
+        config = shutil.copy(COURSE / "jupyterhub_config.py", tree)
+        Path(folder).chmod(0o755), tree.parent.chmod(0o700)
+        shutil.chown(tree, teacher)
+        monkeypatch.setenv("COURSE_TEACHERS", "nobody")
+        monkeypatch.setenv("COURSE_EXCHANGE", str(exchange))
+        runpy.run_path(config, {"get_config": MagicMock})
+        outcome = lambda who, *words: subprocess.run(words, cwd=exchange, user=who, stderr=subprocess.PIPE).returncode  # noqa: E731
+        assert outcome(student, "mv", "rooflines", "mine") and outcome(student, "mkdir", "rooflines/outbound")
+        assert not outcome(teacher, "mkdir", "rooflines/outbound")
+        shutil.chown(exchange / "rooflines", student)  # as if that one had been there first
+        with pytest.raises(SystemExit, match="is not of whoever teaches"):
+            runpy.run_path(config, {"get_config": MagicMock})
+
+
+def test_collect_takes_what_students_put_there_themselves(tmp_path, monkeypatch):
+    """A link to the teacher's files, another's name, no time, too much or a pipe costs whoever sent it, and nobody else."""
+    needs(os.geteuid() == 0, "needs root, to put there what is others'")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    what = demo.open_class(TOPIC, classes.SAMPLE, tmp_path / "course")
+    inbound = tmp_path / "course/exchange/rooflines/inbound"
+    inbound.mkdir(parents=True)
+
+    def sent(name: str, owner: str, stamp: str = "2026-11-02 10:00:00 UTC") -> Path:
+        place = inbound / f"{name}+{TOPIC}+{stamp}+{owner}"
+        place.mkdir()
+        shutil.copy(what.notebook("release"), place / "exercises.ipynb")
+        shutil.chown(place, owner)
+        return place
+
+    _, linked, full, piped, other = (sent(name, name) for name in ("daemon", "bin", "sys", "games", "lp"))
+    sent("daemon", "bin", "2026-11-09 10:00:00 UTC").joinpath("exercises.ipynb").write_text("{}")
+    sent("lp", "lp", "no time")
+    (linked / "exercises.ipynb").unlink()
+    (linked / "exercises.ipynb").symlink_to(what.notebook("source"))
+    os.truncate(full / "exercises.ipynb", 10**12)
+    os.mkfifo(piped / "pipe")
+    (piped / "timestamp.txt").write_text("sooner")
+    shutil.rmtree(other)
+    other.symlink_to(what.notebook("source").parent)
+    os.lchown(other, pwd.getpwnam("lp").pw_uid, 0)
+    assert course.run(course.api(what.config()).collect, TOPIC) == (True, "")
+    assert what.students == ["bin", "daemon", "games"]
+    assert what.sent("bin").why == "The submitted notebook is a link, not a file."
+    assert what.sent("daemon").data == what.notebook("release").read_bytes() == what.sent("games").data
+    assert what.sent("games").stamp == b"2026-11-02 10:00:00 UTC"
 
 
 @pytest.mark.parametrize(("folder", "grades"), [("", True), ("students", False)])
