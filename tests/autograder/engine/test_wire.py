@@ -111,7 +111,7 @@ def test_what_cannot_travel_is_a_sentence(value):
         '{"spec": [1]}', '{"dict": [[[1], 2]]}', '{"dict": [1]}', '{"dict": {"a": 1}}', '{"a": 1, "b": 2}', "{}", '{"py/object": "x"}',
         '{"handle": {"id": 1}}', '{"decimal": 1}', '{"fraction": "1/0"}', '{"fraction": "1e9999"}', '{"mark": "x"}', '{"complex": ["x"]}',
         '{"words": [1]}', '{"words": [["a"], ["b", "c"]]}', '{"words": {"tuple": ["a"]}}',
-        "1" * 2000, "[" * 100_000, "nope", '{"dtype": "object"}', '{"shape": [[1], 3]}', '{"set": [[1]]}',
+        "1" * 2000, "[" * 100_000, '"' + "x" * 5_000_000 + '"', "nope", '{"dtype": "object"}', '{"shape": [[1], 3]}', '{"set": [[1]]}',
     ],
     ids=lambda t: t[:40],
 )  # fmt: skip
