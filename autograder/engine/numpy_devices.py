@@ -157,23 +157,14 @@ def _summed(op: Op, held: list[np.ndarray]) -> np.ndarray:
     return fold.reduce([wide(h) for h in held]).astype(held[0].dtype)
 
 
-def _all_reduce(op, held):
-    return [_summed(op, held)] * len(held)
-
-
-def _reduce_scatter(op, held):
-    return np.split(_summed(op, held), len(held), op.of["scatter_dimension"])
-
-
-def _all_gather(op, held):
-    return [np.concatenate(held, op.of["all_gather_dim"])] * len(held)
-
-
 def _all_to_all(op, held):
     parts = [np.split(h, len(held), op.of["split_dimension"]) for h in held]
     return [np.concatenate([p[i] for p in parts], op.of["concat_dimension"]) for i in range(len(held))]
 
 
 MOVED = {
-    "all_reduce": _all_reduce, "reduce_scatter": _reduce_scatter, "all_gather": _all_gather, "all_to_all": _all_to_all,
-}  # fmt: skip
+    "all_reduce": lambda op, held: [_summed(op, held)] * len(held),
+    "reduce_scatter": lambda op, held: np.split(_summed(op, held), len(held), op.of["scatter_dimension"]),
+    "all_gather": lambda op, held: [np.concatenate(held, op.of["all_gather_dim"])] * len(held),
+    "all_to_all": _all_to_all,
+}

@@ -76,8 +76,12 @@ def function(op: Op) -> Callable:
     """What an operation does with its operands; its result has the shape and type that the program says."""
     makers = {
         "constant": _constant, "iota": _iota, "compare": _compare, "convert": _convert, "bitcast_convert": _bitcast,
-        "reshape": _reshape, "transpose": _transpose, "broadcast_in_dim": _broadcast, "concatenate": _concatenate,
-        "slice": _slice, "pad": _pad, "reverse": _reverse, "dynamic_slice": _dynamic_slice,
+        "reshape": lambda op: lambda x: x.reshape(op.types[0][0]),
+        "transpose": lambda op: lambda x: x.transpose(op.of["permutation"]),
+        "concatenate": lambda op: lambda *parts: np.concatenate(parts, axis=op.of["dimension"]),
+        "reverse": lambda op: lambda x: np.flip(x, op.of["dimensions"]),
+        "dynamic_slice": lambda op: lambda x, *starts: x[_corner(x.shape, op.of["slice_sizes"], starts)],
+        "broadcast_in_dim": _broadcast, "slice": _slice, "pad": _pad,
         "dynamic_update_slice": _dynamic_update_slice, "dot_general": _dot, "reduce": _reduce, "sort": _sort, "gather": _gather,
         "reduce_window": _reduce_window, "scatter": _scatter,
     }  # fmt: skip
@@ -164,14 +168,6 @@ def _bitcast(op):
     return bitcast
 
 
-def _reshape(op):
-    return lambda x: x.reshape(op.types[0][0])
-
-
-def _transpose(op):
-    return lambda x: x.transpose(op.of["permutation"])
-
-
 def _broadcast(op):
     shape, dims = op.types[0][0], op.of["broadcast_dimensions"]
 
@@ -182,10 +178,6 @@ def _broadcast(op):
         return np.broadcast_to(x.reshape(sizes), shape)
 
     return broadcast
-
-
-def _concatenate(op):
-    return lambda *parts: np.concatenate(parts, axis=op.of["dimension"])
 
 
 def _slice(op):
@@ -206,17 +198,9 @@ def _pad(op):
     return pad
 
 
-def _reverse(op):
-    return lambda x: np.flip(x, op.of["dimensions"])
-
-
 def _corner(shape, sizes, starts) -> tuple[slice, ...]:
     begins = [min(max(int(s), 0), n - size) for s, n, size in zip(starts, shape, sizes)]
     return tuple(slice(b, b + size) for b, size in zip(begins, sizes))
-
-
-def _dynamic_slice(op):
-    return lambda x, *starts: x[_corner(x.shape, op.of["slice_sizes"], starts)]
 
 
 def _dynamic_update_slice(op):

@@ -22,6 +22,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from typing import IO
 
+import nbformat
+
 from autograder.engine.peers import last_words
 from autograder.places import ROOT, SourceError
 
@@ -178,9 +180,8 @@ class Local(Processes):
         try:
             return Graded(**self.ask(job, self.limit))
         except Lost as e:
-            found = one_submission.gave_up(self.assignment, job, str(e))
-            found.fault = True
-            return found
+            nb = one_submission.refused(nbformat.reads(self.assignment.released, as_version=4), str(e))
+            return Graded(job.student, nbformat.writes(nb, version=4), why=str(e), fault=True)
 
 
 def pool(assignment: Assignment, workers: str = "", grade: Grade = one_submission.graded) -> Local:

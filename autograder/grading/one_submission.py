@@ -252,9 +252,3 @@ def close() -> None:
     """End this process's sandboxes."""
     while _engines:
         _engines.popitem()[1].close()
-
-
-def gave_up(assignment: Assignment, job: Job, why: str) -> Graded:
-    """No points and a sentence, for a submission whose worker did not come back."""
-    nb = refused(nbformat.reads(assignment.released, as_version=4), why)
-    return Graded(job.student, nbformat.writes(nb, version=4), why=why)

@@ -28,7 +28,9 @@ def claim(path: tuple[str, ...], known: Told = lambda _: False, named: Told = la
     """
     doubtful = None
     for i, part in enumerate(path):
-        found = _claims(part, path[i + 1 :])
+        found, other = [*canvas.claims(part, path[i + 1 :])], moodle.claim(part, path[i + 1 :])
+        if other and not (found and found[0].at < other.at):
+            found = [other]  # of two platforms that of which the mark stands first
         if not found:
             continue
         best = next((c for c in found if named(c.sender)), found[0])
@@ -37,9 +39,3 @@ def claim(path: tuple[str, ...], known: Told = lambda _: False, named: Told = la
             return best
         doubtful = doubtful or best
     return doubtful
-
-
-def _claims(part: str, below: tuple[str, ...]) -> list[Claim]:
-    """All that a name may say: of two platforms that of which the mark stands first."""
-    own, other = [*canvas.claims(part, below)], moodle.claim(part, below)
-    return [other] if other and not (own and own[0].at < other.at) else own

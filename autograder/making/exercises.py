@@ -332,7 +332,8 @@ def complete(
 
 def core(found: list[Exercise], links: Links) -> list[Exercise]:
     """The core exercises among those of a chapter."""
-    numbers = study_time.core({ex.number: ex.data for ex in found}, links.of_cores)
+    in_cores = {label for label, (target, _) in links.labels.items() if target.endswith("/reading.ipynb")}
+    numbers = study_time.core({ex.number: ex.data for ex in found}, in_cores)
     return [ex for ex in found if ex.number in numbers]
 
 

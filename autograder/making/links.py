@@ -66,11 +66,6 @@ class Links:
                 raise SourceError(f'The label "{label}" stands twice: in {self.labels[label][0]} and {target}.')
             self.labels[label] = (target, shown)
 
-    @property
-    def of_cores(self) -> set[str]:
-        """Labels of what stands in the core of a chapter."""
-        return {label for label, (target, _) in self.labels.items() if target.endswith("/reading.ipynb")}
-
     def _label(self, label: str) -> tuple[str, str]:
         if label not in self.labels:
             raise SourceError(f'No source has the label "{label}".')

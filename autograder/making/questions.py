@@ -1,5 +1,6 @@
 """The chapters' questions in a notebook: the question, a cell for the guess, a folded one that replies, the answer to unfold."""
 
+import json
 import re
 from collections.abc import Iterator
 
@@ -31,7 +32,8 @@ def translated(text: str, links: Links, target: str, names: Iterator[str]) -> li
             cells += [_markdown(part, links, target), *_code(question, links, target, next(names))]
             part = _answer(question)
         else:
-            part += _again(kind, argument, body)
+            as_it_stood = [f"::::::{{{kind}}} {argument}".rstrip(), *body, "::::::"]
+            part += body if kind in ("text", "code") else as_it_stood
     if any(line.strip() for line in part):
         cells.append(_markdown(part, links, target))
     return cells
@@ -39,13 +41,6 @@ def translated(text: str, links: Links, target: str, names: Iterator[str]) -> li
 
 def _markdown(lines: list[str], links: Links, target: str) -> NotebookNode:
     return new_markdown_cell(re.sub(r"\n{3,}", "\n\n", translate("\n".join(lines), links, target)))
-
-
-def _again(kind: str, argument: str, body: list[str]) -> list[str]:
-    """A block as it stood in the source."""
-    if kind in ("text", "code"):
-        return body
-    return [f"::::::{{{kind}}} {argument}".rstrip(), *body, "::::::"]
 
 
 def _letters(question: Question) -> list[str]:
@@ -71,7 +66,7 @@ def _code(question: Question, links: Links, target: str, name: str) -> list[Note
         more = f', unit="{question.unit}"' + (f", within={question.within}" if question.within != WITHIN else "")
     told = [plain(translate(reply.text, links, target)).replace("\n", " ") for reply in question.replies]
     right = next(key for key, reply in zip(keys, question.replies) if reply.right)
-    replies = "".join(f"    {key}: {_quoted(text)},\n" for key, text in zip(keys, told))
+    replies = "".join(f"    {key}: {json.dumps(text, ensure_ascii=False)},\n" for key, text in zip(keys, told))
     # Taken away, so that the next question is not answered by it.
     taken = 'globals().pop("guess", None)'
     begins = "# Replies to your guess: run with Shift+Enter.\nfrom helpers import check\n\n"
@@ -81,10 +76,6 @@ def _code(question: Question, links: Links, target: str, name: str) -> list[Note
         new_code_cell(f"guess = None     # {wanted}; then run this cell and the next"),
         new_code_cell(reply, metadata={"tags": ["hide-input"]}),
     ]
-
-
-def _quoted(text: str) -> str:
-    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
 def _answer(question: Question) -> list[str]:

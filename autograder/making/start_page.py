@@ -60,7 +60,10 @@ def start_page(tree: Tree, texts: dict[Path, str], made: dict[str, list[Exercise
         lists += _listed(topic, f"{number} · {shown}", below, found, first) if found or below else []
     every = [ex for found in made.values() for ex in found]
     lines.append(f"| **in all** | {spent(minutes_read)} | {len(every)} exercises, {_long(every)} |{' – |' * 5}")
-    parts = [*lines, "", MEANING, "", *_paths(tree, links), "", "## All pages and exercises", "", *lists]
+    book = tree.root / "book/intro.md"
+    paths = PATHS.search(book.read_text(encoding="utf-8")) if book.is_file() else None
+    times = [translate(prose.render(paths[1].strip(), "book/intro.md"), links, "notebooks/README.md")] if paths else []
+    parts = [*lines, "", MEANING, "", *times, "", "## All pages and exercises", "", *lists]
     text = "\n".join(parts) + HOW
     # Of closed ones students do not have the hidden tests.
     if {path.stem for path in tree.exercises} & {*tree.edition.get("closed", [])}:
@@ -93,13 +96,6 @@ def _listed(topic: str, title: str, below: dict[str, float], found: list[Exercis
         about = (ex.title, ex in first, stars, ex.data.importance, ex.data.minutes, ex.points)
         lines.append(row(ex.number, link, *about, judged=not ex.manual))
     return [*lines, "", "</details>", ""]
-
-
-def _paths(tree: Tree, links: Links) -> list[str]:
-    """What the book's first page says of how much time one has."""
-    book = tree.root / "book/intro.md"
-    found = PATHS.search(book.read_text(encoding="utf-8")) if book.is_file() else None
-    return [translate(prose.render(found[1].strip(), "book/intro.md"), links, "notebooks/README.md")] if found else []
 
 
 PATHS = re.compile(r"^\(sec-paths\)=\n(## .*?)(?=^\(|^## |\Z)", re.M | re.S)

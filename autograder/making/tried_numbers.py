@@ -63,7 +63,9 @@ def to_try(
         with suppress(Exception):  # rounded numbers may be no case at all
             results.append((list(args), entries(answer(*deepcopy(args)))))
     first = results[0][1] if len(results) >= VARIED else {}
-    names = [name for name in first if _varied([result.get(name) for _, result in results])]
+    of_name = {name: [result.get(name) for _, result in results] for name in first}
+    varied = lambda values: len({canonical(x) for x in values}) >= VARIED  # noqa: E731
+    names = [name for name, values in of_name.items() if all(map(_number, values)) and varied(values)]
     found = [(args, {n: float(result[n]) for n in names if _fit(result[n], args)}) for args, result in results]
     told = [_told_apart(args, asked, mistakes) for args, asked in found]
     best: list[int] = []
@@ -108,11 +110,6 @@ def rounded(x: object) -> object:
 
 def _number(x: object) -> bool:
     return isinstance(x, (int, float)) and not isinstance(x, bool)
-
-
-def _varied(values: list) -> bool:
-    """Whether an entry is a number in every draw, and rarely the same."""
-    return all(map(_number, values)) and len({canonical(x) for x in values}) >= VARIED
 
 
 def _fit(x: float, args: list) -> bool:

@@ -9,11 +9,9 @@ CRASH = {
             except OSError:
                 pass""",
     "os_exit": "import os\nos._exit(0)",
-    "os_exit_in_answer": dict(q01="def seconds(V, W):\n    import os\n    os._exit(0)"),
     "segfault": "import ctypes\nctypes.string_at(0)",
     "sys_exit": "import sys\nsys.exit(2)",
     "deep_recursion": "import sys\nsys.setrecursionlimit(10**9)\ndef f(): f()\nf()",
-    "deep_recursion_in_c": "import sys, ctypes\nx = []\nfor _ in range(10**6): x = [x]\nrepr(x); hash(str(x)); del x",
     "deep_syntax": "exec('(' * 90_000 + ')' * 90_000)",
     "input_call": "name = input('who? ')\nimport getpass\ngetpass.getpass()",
     "close_fds": "import os\nos.closerange(0, 300)",
@@ -99,8 +97,6 @@ RESOURCE = {
             except BlockingIOError:
                 pass""",
     "print_50mb_one_line": "print('x' * 50_000_000)",
-    "print_5m_lines": "print('x\\n' * 5_000_000)",
-    "print_forever": "while True: print('x' * 1000)",
     "rich_output_50mb": """
         class Page:
             _repr_html_ = lambda self: "<p>" + "x" * 50_000_000
@@ -109,7 +105,6 @@ RESOURCE = {
         display(Page())
         Page()""",
     "many_displays": "for i in range(30_000): display('z' * 1000)",
-    "many_stderr_lines": "import sys, warnings\nfor i in range(200_000): print('x' * 100, file=sys.stderr)",
     "long_traceback": """
         try:
             raise ValueError("x" * 10**7)

@@ -244,10 +244,7 @@ def more_cells(nb, cells):
 
 
 SHORT = {
-    "meta_points_99": lambda nb: marks(nb, points=99, max_score=1e9),
-    "schema_too_new": lambda nb: marks(nb, schema_version=99),
     "tests_as_markdown": lambda nb: all_typed(nb, "markdown"),
-    "tests_as_raw": lambda nb: all_typed(nb, "raw"),
     "deleted_graded_cells": lambda nb: without(nb, "-check"),
     "deleted_setup": lambda nb: without(nb, "-setup"),
     "duplicate_cell_ids": lambda nb: more_cells(nb, nb["cells"]),
@@ -256,7 +253,6 @@ SHORT = {
     "tests_moved_before_answers": lambda nb: nb["cells"].sort(key=lambda c: not grade_id(c).endswith("-check")),
     "reversed_cells": lambda nb: nb["cells"].reverse(),
     "nbformat_99": lambda nb: nb.update(nbformat=99, nbformat_minor=0),
-    "nbformat_as_text": lambda nb: nb.update(nbformat="four", nbformat_minor=None),
     "zeros_behind_it": lambda nb: json.dumps(nb).encode() + bytes(4096),
 }
 

@@ -40,7 +40,6 @@ LINKS = {
     "symlink_exfil": "/etc/passwd",
     "symlink_to_a_neighbour": "../../s000-honest/{topic}/exercises.ipynb",
     "symlink_to_itself": NAME,
-    "symlink_to_nowhere": "/nowhere/at/all",
 }
 """Name -> where it leads."""
 

@@ -76,18 +76,6 @@ LEAK = {
                     open(PROOF + "/caller", "w").write(text)
             raise ValueError("".join(traceback.format_stack()))"""
     ),
-    "hidden_inputs_recorded": dict(
-        before="seen = []",
-        every="""
-        def seconds(V, W):
-            seen.append((V, W))
-            for place in (PROOF + "/inputs", "/tmp/inputs", "/dev/shm/inputs"):
-                try:
-                    open(place, "a").write(repr((V, W)))
-                except OSError:
-                    pass
-            return V / W""",
-    ),
     "read_config_secrets": f"""{READ}
         read(COURSE + "/*", HOME + "/autograder/nbgrader_config.py", "~/.jupyter", "/proc/1/environ",
              "/proc/self/environ", "/run/secrets/*")
@@ -177,11 +165,6 @@ LEAK = {
                     print(L, name)
             except Exception:
                 pass""",
-    "inputs_by_exception": dict(
-        every="""
-        def seconds(V, W): raise ValueError(f"hidden-input {V} {W}" if (V, W) != (8, 2) else "visible")
-        def table(n): raise KeyError(f"hidden-input {n}")"""
-    ),
     "xss_output": dict(
         before="""
         class Page:
