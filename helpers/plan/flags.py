@@ -6,6 +6,7 @@ in them; vLLM's experts lie over all of tp·dp or none; SGLang's tp has dp in it
 
 import re
 from collections.abc import Mapping
+from itertools import groupby
 
 from helpers.costs.training.layout import Layout
 
@@ -35,7 +36,7 @@ SWITCHES = {
         ("policy", "selective"): f"{AGAIN}selective --recompute-modules layernorm moe_act mla_up_proj",
         ("policy", "matmuls"): f"{AGAIN}selective", ("policy", "everything"): "",
         ("products", "fp8"): "--fp8-format hybrid", ("products", "mxfp8"): "--fp8-format e4m3 --fp8-recipe mxfp8",
-        ("overlaps_experts", True): "--overlap-moe-expert-parallel-comm",
+        ("overlaps_experts", True): "--overlap-moe-expert-parallel-comm", ("fp8_swiglu", True): "--activation-func-fp8-input-store",
     },
     "torchtitan": {
         ("policy", policy): f"--activation_checkpoint.mode {mode}"
@@ -53,6 +54,7 @@ SWITCHES = {
 """Flags that say one value of a name."""
 TRAINS, SERVES = ("megatron-lm", "torchtitan"), ("vllm", "sglang")
 TYPES = ("weights", "cache", "overlap")  # which a typed deployment has options of the command for, or tries
+STAGES = "--pipeline-model-parallel-layout"  # a stage between bars, with t for each layer, and E and L for the tables
 SHARES = "--enable-dp-attention"  # SGLang's tp then has dp in it
 
 
@@ -78,6 +80,8 @@ def of_training(framework: str, layout: Layout, sequences: float) -> tuple[str, 
     'ize 8 --expert-model-parallel-size 64 --expert-tensor-parallel-'
     >>> of_training("torchtitan", deepseek, 8192)[1]
     'zero=1 v=4'
+    >>> of_training("megatron-lm", Layout(pp=2, layers="3+4"), 8)[0].split()[-2:]
+    ['--pipeline-model-parallel-layout', "'Ettt|ttttL'"]
     """
     shards, sharded = layout.dp * layout.fsdp * layout.ep, layout.fsdp > 1 or layout.zero == 3
     values = {name: x for name in ("tp", "cp", "pp") if (x := getattr(layout, name)) > 1}
@@ -87,10 +91,37 @@ def of_training(framework: str, layout: Layout, sequences: float) -> tuple[str, 
         values |= {"dp": layout.dp, "fsdp": shards // layout.dp} | ({"zero": x} if 0 < (x := layout.zero) < 3 else {})
     elif sharded or layout.zero:
         values |= {"zero": 3 if sharded else layout.zero} | ({"dp": layout.dp} if sharded and layout.dp > 1 else {})
-    named = ("v", "policy", "products", "optimizer", "overlaps_experts", "nodes", "sequence_parallel")
+    named = (
+        "v",
+        "policy",
+        "products",
+        "optimizer",
+        "overlaps_experts",
+        "nodes",
+        "sequence_parallel",
+        "layers",
+        "fp8_swiglu",
+    )
     changed = {name: x for name in named if (x := getattr(layout, name)) != getattr(Layout, name) or name == "policy"}
     rows = {"rows": sequences / shards / layout.microbatches, "sequences": sequences}
+    if framework == "megatron-lm" and layout.layers and layout.v == 1:
+        del changed["layers"]
+        flags, unsaid = written(framework, values | changed | rows)
+        return f"{flags} {STAGES} 'E{'|'.join('t' * n for n in layout.device_layers)}L'", unsaid
     return written(framework, values | changed | rows)
+
+
+def listed_layers(text: str, pp: int) -> tuple[str, int]:
+    """The layers of each of pp devices, as a layout has them, and its stages, from Megatron-LM's words for stages.
+
+    >>> listed_layers("Et*3|(tt|)*6mL", 4), listed_layers("Ettt|(tttt|)*14,tmL", 16)
+    (('5+4x2+2', 2), ('3+4x14+1', 1))
+    """
+    text = re.sub(r"\(([^)]*)\)\*(\d+)", lambda match: match[1] * int(match[2]), text)
+    text = re.sub(r"([a-zA-Z])\*(\d+)", lambda match: match[1] * int(match[2]), text)
+    stages = [stage.count("t") for stage in text.split("|")]
+    runs = [(n, len([*same])) for n, same in groupby(sum(stages[device::pp]) for device in range(pp))]
+    return "+".join(f"{n}x{times}" if times > 1 else f"{n}" for n, times in runs), len(stages) // pp
 
 
 def of_serving(framework: str, axes: Mapping) -> tuple[str, str]:
@@ -136,6 +167,10 @@ def read_flags(text: str, chips: int, sequences: int = 0) -> tuple[str, list[str
             if not re.fullmatch("[0-9]{1,9}", number):
                 raise ValueError(f"{flag} has a whole number behind it, and not {number!r}")
             values[name], text = int(number), text.replace(f" {flag} {number} ", " ")
+    if f" {STAGES} " in text:
+        stages = text.split(f" {STAGES} ", 1)[1].split(" ", 1)[0]
+        values["layers"], values["v"] = listed_layers(stages.strip("'\""), values.get("pp", 1))
+        text = text.replace(f" {STAGES} {stages} ", " ")
     left, dp = [word for word in text.split() if word.startswith("--") and word != SHARES], values.get("dp", 1)
     if SHARES in text:
         values["tp"] = values.get("tp", 1) // dp

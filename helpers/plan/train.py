@@ -15,7 +15,7 @@ from helpers.costs.racks.training_over_tiers import by_tier, is_hsdp
 from helpers.costs.rooflines.hardware import Chip
 from helpers.costs.rooflines.machines import LARGEST
 from helpers.costs.training.layout import BF16, BY_BYTES, GRAMMAR, Layout, read, shared
-from helpers.costs.training.layout_search import ALIKE, EQUAL, Ranking, search, smallest
+from helpers.costs.training.layout_search import ALIKE, EQUAL, KEPT, Ranking, search, smallest
 from helpers.costs.training.operation_seconds import KERNELS
 from helpers.costs.training.partial_layout import PARTIAL, Completed, completed_layout, unfolded
 from helpers.costs.training.step_estimate import utilisation
@@ -75,9 +75,11 @@ def train(options) -> str:
         given = unfolded(typed(text, template.pods), s.chips if s.chip.axes else asked.machine.chips)
         done = completed_layout(c, given, tokens, T, s, template, software)
         named = step(c, done.layout, tokens, T, s, "causal", software=software)
-        alike = "products", "optimizer", "overlaps_experts", "nodes"  # what programs can do; the search is for the rest
+        # What its program can do; the search is for the rest.
+        alike = "products", "optimizer", "overlaps_experts", "nodes", "fp8_swiglu", "schedule"
         template = replace(template, **{name: getattr(named.layout, name) for name in alike})
-    ranking = search(c, tokens, T, s, template, top=1 if named else options.top, software=software)
+    policies = tuple(dict.fromkeys((*KEPT, named.layout.policy) if named else KEPT))
+    ranking = search(c, tokens, T, s, template, policies, top=1 if named else options.top, software=software)
     if not named and not ranking.best:
         raise ValueError(nothing(asked, ranking))
     steps = (named,) if named else ranking.best

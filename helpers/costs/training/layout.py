@@ -29,6 +29,7 @@ NUMBERS = (*AXES, "pods", "zero", "microbatches", "v")
 FROM_ZERO = ("zero", "nodes")  # the others are 1 or more
 OFFLOADS = ("", "activations", "optimizer")
 OPTIMIZERS = ("Adam", "Muon")
+LISTED = r"(\d+(x\d+)?(\+\d+(x\d+)?)*)?"  # 8x14 are 14 devices with 8 layers each
 
 
 @record
@@ -75,6 +76,8 @@ class Layout:
     sequence_parallel  between blocks tp shares the tokens; without it each of its chips has them all
     products  the type in which products with weights multiply: "bf16", "fp8", "mxfp8", "nvfp4", "int8"
     stored    bytes of what is stored, which is another matter: `BF16`, `MASTER`, or others
+    layers    of each device of the pipeline, such as "7+8x14+7"; "" as evenly as they divide
+    fp8_swiglu  what an MLP's activation function reads is kept in 8 bits (`activation_func_fp8_input_store` of Megatron-Core)
     overlaps_experts  two microbatches are under way at once, and the tokens of one travel while the other computes (DualPipe)
     nodes     domains that hold the experts of a token, at most; 0 as many as chance gives
     optimizer  "Adam", or "Muon", whose products with matrices take time too
@@ -106,6 +109,8 @@ class Layout:
     offload: str = ""
     overlaps_experts: bool = False
     nodes: int = 0
+    layers: str = ""
+    fp8_swiglu: bool = False
 
     def __post_init__(self):
         for name in (*NUMBERS, "nodes"):
@@ -117,6 +122,8 @@ class Layout:
         for name, known in (("offload", OFFLOADS), ("optimizer", OPTIMIZERS), ("schedule", SCHEDULES)):
             if (given := getattr(self, name)) not in known:
                 raise ValueError(f"{name} is one of {', '.join(map(repr, known))}, not {given!r}")
+        if not re.fullmatch(LISTED, self.layers):
+            raise ValueError(f"layers are those of each device of a pipeline, such as 7+8x14+7, not {self.layers!r}")
 
     @property
     def chips(self):
@@ -127,6 +134,16 @@ class Layout:
     def stages(self):
         """Stages of the pipeline: v on each device, on a V two."""
         return self.pp * self.v * (where(self.pp > 1, 2, 1) if self.schedule == "ZB-V" else 1)
+
+    @property
+    def device_layers(self) -> tuple[int, ...]:
+        """Layers of each device, if they are listed.
+
+        >>> Layout(pp=4, layers="7+8x2+7").device_layers
+        (7, 8, 8, 7)
+        """
+        parts = ((*part.split("x"), "1")[:2] for part in self.layers.split("+") if part)
+        return tuple(int(n) for n, times in parts for _ in range(int(times)))
 
     @property
     def shards(self):
@@ -176,8 +193,8 @@ class Spelling:
 
 
 _WORDS = {
-    "sequence_parallel": ("True", "False"), "overlaps_experts": ("True", "False"),
-    "schedule": SCHEDULES, "policy": POLICY_NAMES, "products": None,
+    "sequence_parallel": ("True", "False"), "overlaps_experts": ("True", "False"), "fp8_swiglu": ("True", "False"),
+    "layers": None, "schedule": SCHEDULES, "policy": POLICY_NAMES, "products": None,
     "optimizer": OPTIMIZERS, "offload": OFFLOADS[1:],
 }  # fmt: skip
 GRAMMAR = {

@@ -35,6 +35,7 @@ SENTENCES = {
     "tp": "tp={a.tp} does not divide N={c.N}, D={c.D} and F={width}: take a common divisor",
     "heads": "tp={a.tp} does not divide K={c.K} KV heads, nor they it: take a divisor or a multiple",
     "stages": "{a.stages} stages are more than L={c.L} layers and the two tables of the vocabulary: let {pp} be {most_stages} or less",
+    "layers": "layers={a.layers} are {listed} layers on {devices} devices: give L={c.L} on pp={a.pp}",
     "experts": "ep={a.ep} does not divide E={c.moe.E} experts: let it be {near_E}",
     "no experts": "ep={a.ep}, and the model has no experts: leave it out",
     "sequences": "{tokens:.9g} tokens are no whole number of sequences of T={T}: the next is {whole:.9g}",
@@ -66,12 +67,14 @@ def rules(c: Config, layout: Layout, tokens, T, machine: Slice | Chip) -> dict:
         room = {"chips": layout.chips == _room(layout, machine), "rows": lies(layout, machine)}
     else:
         chip, room = machine, {"pod": layout.chips <= prod(machine.pod)} if machine.axes else {}
+    listed = layout.device_layers
     return {
         **room,
         **size_rules(c, layout),
         "sequences": tokens % T == 0,
         "cp": T % layout.cp == 0,
         "shards": tokens / T % (shared(layout, chip).shards * layout.microbatches) == 0,
+        "layers": (not layout.layers) | ((len(listed) == layout.pp) & (sum(listed) == c.L)),
         "pieces": (layout.v == 1) | (layout.pp > 1),
         "interleaved": (layout.microbatches % layout.pp == 0) | (layout.v == 1) | (layout.schedule not in INTERLEAVES),
     }
@@ -109,6 +112,7 @@ def _words(c: Config, a: Layout, tokens, T, machine: Slice | Chip) -> dict:
     places = {"chip": chip.name, "has": has, "room": room, "mend": mend, "pods": -(-a.chips // room)}
     axes = {"a": a, "c": c, "shape": "x".join(map(str, shape)), "axes": ", ".join(AXES)}
     stages = {"pp": "pp·v" if a.v > 1 else "pp", "most_stages": c.L + TABLES, "shards": shards, "parts": parts}
+    stages |= {"listed": sum(a.device_layers), "devices": len(a.device_layers)}
     return sizes | batch | places | axes | stages
 
 

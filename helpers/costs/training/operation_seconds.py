@@ -116,7 +116,7 @@ class Software:
     attention  "fused"; "earlier": fused, and made before the chip was, as FlashAttention-2 for an H100; "unmasked": so, with what the
                mask hides computed too; "stored": T·S weights go through HBM
     overlaps   collectives run beside products where they can
-    overlaps_tp  tp's run in pieces beside the products that wait for them
+    overlaps_tp  tp's run in pieces beside the products that wait for them, on GPUs
     logit      bytes that the loss holds of a logit: 6 if it is fused, bf16 and a softmax in float32; 10 with a gradient in float32 beside
                it, 16 if nothing is fused
     gathers    collectives in which fsdp gathers a layer: 1, or one for each of its matrices and vectors
@@ -140,7 +140,8 @@ class Software:
             raise ValueError(f"graphs are 'usual', 'none', 'parts' or 'whole', not {self.graphs!r}")
 
 
-TUNED, USUAL = Software(), Software(tuned=False)
+# All recipes with tp in it of which a GPU's maker publishes times run tp's collectives beside products (Megatron Bridge, tp_comm_overlap).
+TUNED, USUAL = Software(overlaps_tp=True), Software(tuned=False)
 KERNELS = {
     "tuned": TUNED,
     "usual": USUAL,

@@ -82,6 +82,8 @@ def completed_layout(
     """
     free = {name: x for name, x in given.items() if name not in (*SEARCHED, "policy", "pods")}
     template = replace(template, **free)
+    if template.layers:
+        given = {"pp": len(template.device_layers)} | given
 
     def search(fixed: Mapping) -> Ranking:
         policies = (fixed["policy"],) if "policy" in fixed else KEPT

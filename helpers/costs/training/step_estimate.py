@@ -19,7 +19,7 @@ from .layout import Layout, groups_near, shared
 from .layout_set import check
 from .operation_seconds import CONSTANTS, TUNED, Constants, Pace, Software, published
 from .pipeline_schedules import idle
-from .step_operations import Layer, Operations, Send, operations, slowest_stage
+from .step_operations import Layer, Operations, Send, divides, operations, slowest_stage
 
 LOGITS = 20  # bytes a logit: float32 and bf16, read and written by softmax and its gradient
 KERNELS = 6  # launches of norms, rotations, additions, activation functions in a layer
@@ -180,7 +180,7 @@ def _parts(c: Config, chip: Chip, layout: Layout, p: Prices) -> dict:
     both, forward = sum(layer.values()), sum(share * priced.forward for share, priced in zip(shares, p.layers))
     stage, even = slowest_stage(c, both, p.head, layout), c.L / layout.pp * both
     ahead, back = c.L / layout.pp * forward, c.L / layout.pp * (both - forward)
-    whole = c.L % layout.pp == 0
+    whole = divides(c, layout)
     last = where(whole, p.head, p.head / layout.pp)  # of a stage that is as full as the others
     # Of interleaved stages the next one computes while an activation travels (Megatron-LM's `overlap-p2p-communication`).
     hidden = maximum(pace.k.data * p.handed, p.handed - even) if pace.software.overlaps else p.handed
@@ -218,7 +218,7 @@ def _parts_of_layer(layer: LayerPrices, layout: Layout, pace: Pace) -> dict:
         # Tuned programs fetch far enough ahead that links are busy while products are slowed.
         return maximum(slows, outlasts) if pace.software.tuned else slows + outlasts
 
-    tensor = waits * (0.5 if pace.software.overlaps_tp else 1.0)
+    tensor = waits * (0.5 if pace.software.overlaps_tp and pace.gpu else 1.0)
     tokens = waits * (0.0 if layout.overlaps_experts else 1.0)
     busy = zip(passes(lambda s: s.axes == ("tp",), True), passes(lambda s: s.role == "tokens", True))
     idle_cards = [tensor * x + tokens * y for x, y in busy]  # chips wait for each other, and weights can travel

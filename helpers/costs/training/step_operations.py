@@ -370,23 +370,44 @@ def _handed(c: Config, layout: Layout, rows) -> tuple[Send, ...]:
 
 @formula
 def stage_layers(c: Config, layout: Layout):
-    """Layers of the fullest device: all have as many, or else some one more, for stages need not be equal.
+    """Layers of the fullest device: as they are listed, or all have as many, or else some one more, for stages need not be equal.
 
     >>> [float(stage_layers(model("llama-3.1-405b"), Layout(pp=n))) for n in (1, 14, 16)]
     [126.0, 9.0, 8.0]
     """
-    return 1.0 * ceil(c.L / layout.pp)
+    return 1.0 * (max(layout.device_layers) if layout.layers else ceil(c.L / layout.pp))
+
+
+@formula
+def divides(c: Config, layout: Layout):
+    """Whether every device of a pipeline has as many layers."""
+    return len({*layout.device_layers}) == 1 if layout.layers else c.L % layout.pp == 0
+
+
+@formula
+def last_layers(c: Config, layout: Layout):
+    """Layers of the device with the unembedding, which gets fewer of them where layers do not divide: one fewer if tables count as
+    layers of interleaved stages, or as many as the others leave it to have.
+
+    >>> c = model("llama-3.1-405b")
+    >>> [float(last_layers(c, layout)) for layout in (Layout(pp=16), Layout(pp=16, v=8), Layout(pp=16, layers="8x15+6"))]
+    [6.0, 7.0, 6.0]
+    """
+    most = stage_layers(c, layout)
+    if layout.layers:
+        return 1.0 * layout.device_layers[-1]
+    return most - minimum(where(tables_as_layers(c, layout), 1, most * layout.pp - c.L), most)
+
+
+@formula
+def tables_as_layers(c: Config, layout: Layout):
+    """Whether interleaved stages are even once the embedding and the unembedding count as layers: both ends have one fewer."""
+    return (layout.v > 1) & (layout.pp > 1) & ((c.L + TABLES) % layout.stages == 0)
 
 
 @formula
 def slowest_stage(c: Config, layer, head, layout: Layout):
-    """Seconds of the slowest stage, of those of a layer and of the unembedding.
-
-    Where layers do not divide, the device with the unembedding gets fewer of them: one fewer if tables count as layers of
-    interleaved stages, or as many as the others leave it to have.
-    """
+    """Seconds of the slowest stage, of those of a layer and of the unembedding."""
     most, even = stage_layers(c, layout), c.L / layout.pp * layer
-    one = (layout.v > 1) & ((c.L + TABLES) % layout.stages == 0)
-    last = most - minimum(where(one, 1, most * layout.pp - c.L), most)
-    fullest = maximum(maximum(most * layer, last * layer + head), even + head / layout.pp)
-    return where(c.L % layout.pp == 0, even + head, fullest)
+    fullest = maximum(maximum(most * layer, last_layers(c, layout) * layer + head), even + head / layout.pp)
+    return where(divides(c, layout), even + head, fullest)

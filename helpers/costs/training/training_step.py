@@ -32,11 +32,21 @@ from helpers.numeric import maximum, minimum, plain, where
 
 from .closed_forms import zero_memory as zero_memory  # asked for beside `step`
 from .layout import Layout, groups, shared
-from .layout_set import TABLES, check
+from .layout_set import check
 from .operation_seconds import STORED, TUNED, Software, published
 from .pipeline_schedules import bubble, in_flight
 from .step_estimate import Estimate, Prices, estimated, prices, utilisation
-from .step_operations import Held, Layer, Operations, Send, operations, slowest_stage, stage_layers
+from .step_operations import (
+    Held,
+    Layer,
+    Operations,
+    Send,
+    last_layers,
+    operations,
+    slowest_stage,
+    stage_layers,
+    tables_as_layers,
+)
 
 DAY = 86400
 CUT = ("q", "q_up", "k", "v", "kv_up", "shares", "heads", "gate", "in", "hidden")
@@ -317,9 +327,13 @@ def fullest(c: Config, chip: Chip, layout: Layout, listed: Operations, T, softwa
         "library": LIBRARY if chip.axes == 0 else 0.0,
     }
     kept = [tokens * numbers for numbers in _kept(c, layers, layout, layout.policy, T, software)]
+    devices = len(layout.device_layers) or layout.pp
+    between = (
+        range(1, devices - 1) if layout.layers else (minimum(1, devices - 1),)
+    )  # of equal ones the second is the fullest
+    places = ("first", 0), *(("between", device) for device in between), ("last", devices - 1)
     most, *others = (
-        DeviceMemory(**_device(c, layout, listed, kept, at, software.logit), **alike)
-        for at in ("first", "second", "last")
+        DeviceMemory(**_device(c, layout, listed, kept, *place, software.logit), **alike) for place in places
     )
     for other in others:
         fuller = other.total > most.total
@@ -327,37 +341,51 @@ def fullest(c: Config, chip: Chip, layout: Layout, listed: Operations, T, softwa
     return most
 
 
-def _device(c: Config, layout: Layout, listed: Operations, kept: list, stage: str, logit: float) -> dict:
-    """What devices of a pipeline need not have alike; of one stage all three are the same.
+def _device(c: Config, layout: Layout, listed: Operations, kept: list, place: str, device, logit: float) -> dict:
+    """What devices of a pipeline need not have alike, of the "first", the "last" or one "between"; of one stage all are the same.
 
     Interleaved stages may count a table of the vocabulary as a layer, so that both ends have one fewer: LLaMA-3.1-405B has 126 layers
     on 16 devices (Dubey et al. 2024, section 3.3.2). Then the second device may be the fullest.
     """
-    layers, pp, sizes, last = listed.layers, layout.pp, layout.stored, stage == "last"
-    fewer = (stage != "second") & (layout.v > 1) & (pp > 1) & ((c.L + TABLES) % layout.stages == 0)
-    n = minimum(stage_layers(c, layout), c.L) - where(fewer, 1, 0)
-    dense = _of_stage(c, layers, [layer.held.dense for layer in layers], n, last)
-    experts = _of_stage(c, layers, [layer.held.experts for layer in layers], n, last)
-    both, alone = listed.table + (0 if c.tied else listed.head.weights), pp == 1
-    end = {"first": listed.table, "last": listed.head.weights}.get(stage, 0.0)
-    tables, loss = where(alone, both, end), alone | last
-    if layout.schedule == "DualPipe":  # all weights lie on two devices
-        dense, experts = (where(pp > 1, 2, 1) * x for x in (dense, experts))
-        tables, loss = both, True
-    elif layout.schedule == "ZB-V":  # the first device has the first stage and the last one
-        tables, loss = where(alone, both, both if stage == "first" else 0.0), alone | (stage == "first")
-    held = Held(dense + tables, experts)
-    device = {"first": 0, "last": pp - 1}.get(stage, minimum(1, pp - 1))
+    layers, pp, sizes = listed.layers, layout.pp, layout.stored
+    stages, alone = _stages(c, layout, place, device), layout.pp == 1
+    pair = len(stages) == 2
+
+    def summed(values):  # over the layers of its stages; who is alone has one
+        total = sum(_of_stage(c, layers, values, *stage) for stage in stages)
+        return where(alone, total / 2, total) if pair else total
+
+    ends = {"first"} if layout.schedule == "ZB-V" else {"first", "last"}  # where the one stage is, is the other
+    both, together = listed.table + (0 if c.tied else listed.head.weights), layout.schedule in ("ZB-V", "DualPipe")
+    end = both * (place in ends) if together else {"first": listed.table, "last": listed.head.weights}.get(place, 0.0)
+    loss = alone | (place in ends if together else place == "last")
+    held = Held(
+        summed([layer.held.dense for layer in layers]) + where(alone, both, end),
+        summed([layer.held.experts for layer in layers]),
+    )
     # Of a device's v stages the one that is computed has whole gradients, until its microbatches are through.
     whole = where((layout.zero == 2) & (layout.v > 1), held.share(layout, False) / layout.v, 0.0)
     under_way = in_flight(layout.schedule, pp, layout.microbatches, layout.v, device)
+    if pair:
+        under_way = where(alone, under_way, under_way / 2)
     return {
         "weights": sizes.weight * held.share(layout, layout.zero >= 3),
         "gradients": sizes.gradient * (held.share(layout, layout.zero >= 2) + whole),
         "optimizer": 0.0 if layout.offload == "optimizer" else sizes.state * held.share(layout, layout.zero >= 1),
-        "activations": _of_stage(c, layers, kept, n, last) * under_way,
+        "activations": summed(kept) * under_way,
         "logits": where(loss, logit * listed.rows * c.V / layout.tp, 0.0),
     }
+
+
+def _stages(c: Config, layout: Layout, place: str, device) -> tuple[tuple, ...]:
+    """The stages of a device, each as its layers and its place in the pipeline; under DualPipe a device has one from either end."""
+    most = stage_layers(c, layout)
+    layers = {"first": most - where(tables_as_layers(c, layout), 1, 0), "last": last_layers(c, layout)}.get(place, most)
+    stages = ((layout.device_layers[device] if layout.layers else minimum(layers, c.L), place),)
+    if layout.schedule != "DualPipe":
+        return stages
+    other = {"first": "last", "last": "first"}.get(place, place)
+    return *stages, *_stages(c, replace(layout, schedule="1F1B"), other, layout.pp - 1 - device)
 
 
 def _kept(c: Config, layers: tuple[Layer, ...], layout: Layout, policy: str, T, software: Software) -> list:
@@ -367,6 +395,8 @@ def _kept(c: Config, layers: tuple[Layer, ...], layout: Layout, policy: str, T, 
         numbers = dict(arrays(c, layer.kind, "everything" if policy == "nothing" else policy, T))
         if software.attention != "stored":
             numbers.pop("shares", None)
+        if layout.fp8_swiglu and policy != "block":
+            numbers = {name: n / 2 if name.split()[0] in ("gate", "in") else n for name, n in numbers.items()}
         if software.tuned and policy != "block" and (narrow := STORED.get(layout.products, 2) / 2) < 1:
             own = {name: narrow for name in numbers if any(x in name for x in INPUTS)} | {"heads": 1 + narrow}
             numbers = {name: n * own.get(name, 1) for name, n in numbers.items()}
@@ -375,13 +405,13 @@ def _kept(c: Config, layers: tuple[Layer, ...], layout: Layout, policy: str, T, 
     return out
 
 
-def _of_stage(c: Config, layers: tuple[Layer, ...], values: list, n, last: bool):
-    """Sum over a stage's n layers of what each kind of layer has: at the pipeline's end as many with experts as can be."""
+def _of_stage(c: Config, layers: tuple[Layer, ...], values: list, n, place: str):
+    """Sum over a stage's n layers of what each kind of layer has: the first stage has the dense layers that a mixture begins with."""
     total = sum(layer.count for layer in layers)
     if c.moe is None or c.moe.every != 1 or not c.moe.first_dense:
         return sum(layer.count * v for layer, v in zip(layers, values)) / total * n
     mixed = sum(layer.count for layer in layers if layer.kind.moe)
-    experts = minimum(n, mixed) if last else maximum(n - (c.L - mixed), 0)
+    experts = maximum(n - (c.L - mixed), 0) if place == "first" else minimum(n, mixed)
     out = 0.0
     for moe, many in ((True, experts), (False, n - experts)):
         alike = [(layer.count, v) for layer, v in zip(layers, values) if layer.kind.moe == moe]

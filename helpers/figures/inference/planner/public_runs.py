@@ -12,7 +12,7 @@ from helpers.costs.inference.serving_operations import Deployment
 from helpers.costs.rooflines.chips import chip
 from helpers.costs.rooflines.hardware import Slice
 from helpers.costs.training.layout import BF16, Bytes, Layout
-from helpers.costs.training.layout_search import search
+from helpers.costs.training.layout_search import KEPT, search
 from helpers.costs.training.operation_seconds import Software
 from helpers.costs.training.step_estimate import Estimate, step_seconds, utilisation
 from helpers.costs.training.training_step import DAY, DeviceMemory, Step, peak_memory, step
@@ -94,9 +94,9 @@ class Run:
 
     @cached_property
     def pick(self) -> Step:
-        """The planner's first layout for the same chips, batch and types."""
-        like = replace(self.layout, schedule="1F1B", v=1, sequence_parallel=True)
-        return search(self.config, self.sequences * self.T, self.T, self.slice, like, top=1).best[0]
+        """The planner's first layout for the same chips, batch and types, of a program that can do what the run's could."""
+        like, policies = replace(self.layout, v=1, sequence_parallel=True), tuple({*KEPT, self.layout.policy})
+        return search(self.config, self.sequences * self.T, self.T, self.slice, like, policies, top=1).best[0]
 
     @property
     def picked(self) -> str:

@@ -137,5 +137,6 @@ def test_errors_say_what_would_be_right():
     cases = (
         ({"optimizer": "SGD"}, "optimizer is one of 'Adam', 'Muon', not 'SGD'"),
         ({"schedule": "2F2B"}, "schedule is one of 'naive', 'GPipe', .* not '2F2B'"),
+        ({"layers": "8*15"}, "layers are those of each device of a pipeline, such as 7.8x14.7, not '8.15'"),
     )
     refused(*((lambda more=more: Layout(**more), said) for more, said in cases))

@@ -53,11 +53,8 @@ def test_what_programs_keep_gathered_and_in_eight_bits():
     wide, narrow = (peak_memory(GPT, H100, layout, 4, 2048).activations for layout in both)
     # Both norms and what W_out reads lose a byte; attention keeps its output in two, and W_O reads one more.
     assert wide - narrow == tokens * GPT.L * (2 * GPT.D + GPT.F - GPT.D)
-
-
-def test_a_pipeline_keeps_microbatches_under_way():
-    one, four = (peak_memory(GPT, H100, Layout(pp=p, microbatches=8, policy="everything"), 8, 2048) for p in (1, 4))
-    assert four.activations == pytest.approx(one.activations)  # a quarter of the layers, four microbatches
+    less = peak_memory(GPT, H100, Layout(policy="everything", fp8_swiglu=True), 4, 2048).activations
+    assert wide - less == tokens * GPT.L * GPT.F
 
 
 def test_the_last_stage_counts_where_it_is_fuller():
@@ -71,11 +68,16 @@ def test_the_last_stage_counts_where_it_is_fuller():
     assert last > 4 * 2 * experts  # four of the five layers with experts stand on one stage
 
 
-def test_stages_may_be_uneven():
-    """61 layers over 16 stages: four of them on the fullest."""
-    c = replace(GPT, L=61)
-    uneven, even = (peak_memory(replace(c, L=n), H100, Layout(pp=16, microbatches=32), 32, 2048) for n in (61, 64))
+def test_stages_may_be_uneven_and_listed():
+    """61 layers over 16 stages: four of them on the fullest; as they are listed, the two under DualPipe share a device."""
+    c, laid = replace(GPT, L=61), Layout(pp=16, microbatches=32, layers="4x15+1")
+    uneven, even = (peak_memory(x, H100, replace(laid, layers=""), 32, 2048) for x in (c, replace(GPT, L=64)))
     assert uneven.total == pytest.approx(even.total, rel=1e-6)  # the last norm is spread over layers
+    assert peak_memory(c, H100, laid, 32, 2048) == uneven
+    kept = 2 * 2048 * c.D  # of a layer and a microbatch
+    for schedule, layers, most in (("1F1B", "6+5x5+3x10", 6 * 16), ("DualPipe", "6+5x5+3x10", (6 + 3) / 2 * 17)):
+        listed = replace(laid, layers=layers, schedule=schedule)
+        assert peak_memory(c, H100, listed, 32, 2048).activations == most * kept
 
 
 def test_tables_stand_where_layers_would():

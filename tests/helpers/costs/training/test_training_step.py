@@ -168,6 +168,9 @@ def test_the_fullest_stage_sets_the_pace():
     layer = (fuller.parts["math"] - seven.parts["math"]) * (1 - at.bubble)
     assert at.parts["math"] * (1 - at.bubble) >= 8 * layer * (1 - 1e-9)
     assert at.flops == pytest.approx(memory.train_flops(c, 2**21 / 8192, 8192, "block"))
+    for layers, most in (("8x15+6", 8), ("9+8x14+5", 9)):  # the first as without a list
+        listed = step(c, replace(laid, layers=layers), 2**21, 8192, s)
+        assert listed.parts["math"] == pytest.approx(at.parts["math"] * most / 8)
 
 
 @walks([LLAMA, DENSE, EXPERTS, model("deepseek-v3"), model("gemma-2-27b")])
