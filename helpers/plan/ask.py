@@ -2,6 +2,8 @@
 
 import argparse
 import re
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from math import inf, prod
 from pathlib import Path
@@ -146,12 +148,7 @@ def number(text: str) -> int:
 
 def share(text: str) -> float:
     """A number from 0 to 1."""
-    try:
-        if 0 <= (x := float(text)) <= 1:
-            return x
-    except ValueError:
-        pass
-    raise argparse.ArgumentTypeError(f"a share from 0 to 1, such as 0.6, and not {text!r}")
+    return _number(text, lambda x: 0 <= x <= 1, "a share from 0 to 1, such as 0.6")
 
 
 def shares(text: str) -> tuple[float, ...]:
@@ -161,9 +158,11 @@ def shares(text: str) -> tuple[float, ...]:
 
 def amount(text: str) -> float:
     """A number above 0."""
-    try:
-        if 0 < (x := float(text)) < inf:
+    return _number(text, lambda x: 0 < x < inf, "a number above 0, such as 2.5 or 1e12")
+
+
+def _number(text: str, may: Callable[[float], bool], words: str) -> float:
+    with suppress(ValueError):
+        if may(x := float(text)):
             return x
-    except ValueError:
-        pass
-    raise argparse.ArgumentTypeError(f"a number above 0, such as 2.5 or 1e12, and not {text!r}")
+    raise argparse.ArgumentTypeError(f"{words}, and not {text!r}")

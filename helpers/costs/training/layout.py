@@ -8,7 +8,7 @@ and the other axes lie across them. On TPUs pods are copies of the slice, which 
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields, replace
 from functools import cache, reduce
 from math import prod
@@ -262,20 +262,25 @@ def _changed(record, where: str = "") -> list[str]:
     return out
 
 
-def _parts(layout: Layout, over: tuple[Tier, ...]) -> dict[str, list[tuple]]:
-    """For each axis, on each tier: chips, stride, and whether the part goes once round."""
-    out, low = {}, 1
+def _spans(layout: Layout, over: tuple[Tier, ...]) -> Iterator[tuple]:
+    """For each axis on each tier: both, where the tier begins, and from where to where the axis lies in it, or nowhere."""
+    low = 1
     for axis in AXES:
-        high = low * getattr(layout, axis)
-        parts, begin = [], 1
+        high, begin = low * getattr(layout, axis), 1
         for tier in over:
             end = begin * tier.n
-            start = maximum(low, begin)
-            n = maximum(minimum(high, end) / start, 1)
-            stride = where(n > 1, start / begin, 1)
-            parts.append((n, stride, tier.wraps & (n * stride == tier.n)))
+            yield axis, tier, begin, maximum(low, begin), minimum(high, end)
             begin = end
-        out[axis], low = parts, high
+        low = high
+
+
+def _parts(layout: Layout, over: tuple[Tier, ...]) -> dict[str, list[tuple]]:
+    """For each axis, on each tier: chips, stride, and whether the part goes once round."""
+    out = {axis: [] for axis in AXES}
+    for axis, tier, begin, start, stop in _spans(layout, over):
+        n = maximum(stop / start, 1)
+        stride = where(n > 1, start / begin, 1)
+        out[axis].append((n, stride, tier.wraps & (n * stride == tier.n)))
     return out
 
 
@@ -299,18 +304,10 @@ def lies(layout: Layout, s: Slice):
     (True, True, False)
     """
     # A torus, whose copies pods are; a domain and the network.
-    over = tiers(s) if s.chip.axes else tiers(s, layout.pods)
-    ok, low = True, 1
-    for axis in AXES:
-        high = low * getattr(layout, axis)
-        begin = 1
-        for tier in over:
-            end = begin * tier.n
-            start, stop = maximum(low, begin), minimum(high, end)
-            ok = ok & ((stop <= start) | ((start % begin == 0) & (stop % start == 0)))
-            begin = end
-        low = high
-    return ok
+    over, whole = tiers(s) if s.chip.axes else tiers(s, layout.pods), True
+    for _, _, begin, start, stop in _spans(layout, over):
+        whole = whole & ((stop <= start) | ((start % begin == 0) & (stop % start == 0)))
+    return whole
 
 
 @formula
