@@ -185,25 +185,11 @@ class Pace:
         """Bytes/s of HBM."""
         return self.chip.hbm_bandwidth * self.k.memory
 
-    def _rates(self, table: Table) -> Rates:
+    def rates(self, table: Table = IN_STEP) -> Rates:
+        """What collectives reach; those of tp and tokens have tables of their own."""
         network = CARD if self.software.tuned else CARD * USUAL_CARD
         hop = 0.0 if table.hop == 0 else self.k.latency
         return replace(table, link=self.k.link, network=network, hop=hop, network_hop=hop).on(self.chip)
-
-    @cached_property
-    def links(self) -> Rates:
-        """What collectives reach."""
-        return self._rates(IN_STEP)
-
-    @cached_property
-    def tensor(self) -> Rates:
-        """What those of tp reach."""
-        return self._rates(IN_STEP_TENSOR)
-
-    @cached_property
-    def tokens(self) -> Rates:
-        """What tokens reach on their way to experts."""
-        return self._rates(IN_STEP_TOKENS)
 
     @cached_property
     def launch(self) -> float:
@@ -264,7 +250,9 @@ class Pace:
 
     def send(self, send: Send, group: Group):
         """One run of a collective over a group of chips."""
-        rates = self.tokens if send.role == "tokens" else self.tensor if send.axes == ("tp",) else self.links
+        rates = self.rates(
+            IN_STEP_TOKENS if send.role == "tokens" else IN_STEP_TENSOR if send.axes == ("tp",) else IN_STEP
+        )
         calls = self.software.gathers if "fsdp" in send.axes else 1
         return calls * collective_seconds(send.kind, send.bytes / calls, group, rates, send.copies, send.reached(group))
 
@@ -274,5 +262,6 @@ class Pace:
         if self.gpu:
             members = maximum(1.0, minimum(n, self.chip.pod[0] / inside))
             group = in_domains(members, n / members, self.chip.neighbours)
-        seconds = collective_seconds("AllGather", 1.0, group, replace(self.links, hop=0.0, network_hop=0.0))
-        return where(n > 1, (1 - 1 / n) / nonzero(seconds), self.links.link)
+        rates = self.rates()
+        seconds = collective_seconds("AllGather", 1.0, group, replace(rates, hop=0.0, network_hop=0.0))
+        return where(n > 1, (1 - 1 / n) / nonzero(seconds), rates.link)

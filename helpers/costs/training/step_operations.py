@@ -396,13 +396,33 @@ def last_layers(c: Config, layout: Layout):
     most = stage_layers(c, layout)
     if layout.layers:
         return 1.0 * layout.device_layers[-1]
-    return most - minimum(where(tables_as_layers(c, layout), 1, most * layout.pp - c.L), most)
+    return most - minimum(where(_tables_as_layers(c, layout), 1, most * layout.pp - c.L), most)
 
 
-@formula
-def tables_as_layers(c: Config, layout: Layout):
+def _tables_as_layers(c: Config, layout: Layout):
     """Whether interleaved stages are even once the embedding and the unembedding count as layers: both ends have one fewer."""
     return (layout.v > 1) & (layout.pp > 1) & ((c.L + TABLES) % layout.stages == 0)
+
+
+@formula(signed="device")
+def device_stages(c: Config, layout: Layout, place: str, device) -> tuple[tuple, ...]:
+    """The stages of a device, each as its layers and its place in the pipeline; under DualPipe a device has one from either end.
+
+    place   "first", "last", or one "between"
+
+    >>> c = model("deepseek-v3")
+    >>> [device_stages(c, Layout(pp=16, schedule=name), "first", 0) for name in ("1F1B", "DualPipe")]
+    [((4.0, 'first'),), ((4.0, 'first'), (1.0, 'last'))]
+    """
+    most = stage_layers(c, layout)
+    layers = {"first": most - where(_tables_as_layers(c, layout), 1, 0), "last": last_layers(c, layout)}.get(
+        place, most
+    )
+    stages = ((layout.device_layers[device] if layout.layers else minimum(layers, c.L), place),)
+    if layout.schedule != "DualPipe":
+        return stages
+    other = {"first": "last", "last": "first"}.get(place, place)
+    return *stages, *device_stages(c, replace(layout, schedule="1F1B"), other, layout.pp - 1 - device)
 
 
 @formula

@@ -36,17 +36,7 @@ from .layout_set import check
 from .operation_seconds import STORED, TUNED, Software, published
 from .pipeline_schedules import bubble, in_flight
 from .step_estimate import Estimate, Prices, estimated, prices, utilisation
-from .step_operations import (
-    Held,
-    Layer,
-    Operations,
-    Send,
-    last_layers,
-    operations,
-    slowest_stage,
-    stage_layers,
-    tables_as_layers,
-)
+from .step_operations import Held, Layer, Operations, Send, device_stages, operations, slowest_stage, stage_layers
 
 DAY = 86400
 CUT = ("q", "q_up", "k", "v", "kv_up", "shares", "heads", "gate", "in", "hidden")
@@ -348,7 +338,7 @@ def _device(c: Config, layout: Layout, listed: Operations, kept: list, place: st
     on 16 devices (Dubey et al. 2024, section 3.3.2). Then the second device may be the fullest.
     """
     layers, pp, sizes = listed.layers, layout.pp, layout.stored
-    stages, alone = _stages(c, layout, place, device), layout.pp == 1
+    stages, alone = device_stages(c, layout, place, device), layout.pp == 1
     pair = len(stages) == 2
 
     def summed(values):  # over the layers of its stages; who is alone has one
@@ -375,17 +365,6 @@ def _device(c: Config, layout: Layout, listed: Operations, kept: list, place: st
         "activations": summed(kept) * under_way,
         "logits": where(loss, logit * listed.rows * c.V / layout.tp, 0.0),
     }
-
-
-def _stages(c: Config, layout: Layout, place: str, device) -> tuple[tuple, ...]:
-    """The stages of a device, each as its layers and its place in the pipeline; under DualPipe a device has one from either end."""
-    most = stage_layers(c, layout)
-    layers = {"first": most - where(tables_as_layers(c, layout), 1, 0), "last": last_layers(c, layout)}.get(place, most)
-    stages = ((layout.device_layers[device] if layout.layers else minimum(layers, c.L), place),)
-    if layout.schedule != "DualPipe":
-        return stages
-    other = {"first": "last", "last": "first"}.get(place, place)
-    return *stages, *_stages(c, replace(layout, schedule="1F1B"), other, layout.pp - 1 - device)
 
 
 def _kept(c: Config, layers: tuple[Layer, ...], layout: Layout, policy: str, T, software: Software) -> list:
