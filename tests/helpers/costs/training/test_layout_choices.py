@@ -112,8 +112,10 @@ EIGHT_BITS, MOMENTUM = (Bytes(state=2), Bytes(state=4))
 
 def test_an_optimizer_takes_its_bytes():
     P = parameters(C).total
-    for stored, each in ((BF16, 8), (MASTER, 12), (EIGHT_BITS, 2), (MOMENTUM, 4)):
-        assert peak_memory(C, H100, Layout(stored=stored), 1, 1024).optimizer == pytest.approx(each * P, rel=1e-12)
+    whole = Bytes(gradient=4, state=12)
+    for stored, each in ((BF16, 12), (MASTER, 16), (EIGHT_BITS, 6), (MOMENTUM, 8), (whole, 18)):
+        m = peak_memory(C, H100, Layout(stored=stored), 1, 1024)
+        assert m.weights + m.gradients + m.optimizer == pytest.approx(each * P, rel=1e-12)
     times = [
         step_seconds(C, H100, Layout(stored=s), 1, 1024).parts["update"] for s in (EIGHT_BITS, MOMENTUM, BF16, MASTER)
     ]
