@@ -86,7 +86,7 @@ def test_rates_of_rings():
 
 def test_usual_software_is_slower():
     assert Pace(chip("H100"), USUAL).product(WAVE) == pytest.approx(CONSTANTS.usual * Pace(chip("H100")).product(WAVE))
-    usual, tuned = (Pace(chip("H100"), software).links.network for software in (USUAL, TUNED))
+    usual, tuned = (Pace(chip("H100"), software).rates().network for software in (USUAL, TUNED))
     assert usual < tuned == CARD * 5e10 == REACHED.network * 5e10
     compiled, eager = (
         Pace(chip("H100"), Software(compiled=c), k=replace(PERFECT, memory=1)).stream(1e9) for c in (True, False)
