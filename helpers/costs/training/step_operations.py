@@ -405,23 +405,22 @@ def _tables_as_layers(c: Config, layout: Layout):
 
 
 @formula(signed="device")
-def device_stages(c: Config, layout: Layout, place: str, device) -> tuple[tuple, ...]:
-    """The stages of a device, each as its layers and its place in the pipeline; under DualPipe a device has one from either end.
+def device_stages(c: Config, layout: Layout, position: str, device) -> tuple[tuple, ...]:
+    """The stages of a device, each as its layers and its position in the pipeline; under DualPipe a device has one from either end.
 
-    place   "first", "last", or one "between"
+    position  "first", "last", or one "between"
 
     >>> c = model("deepseek-v3")
     >>> [device_stages(c, Layout(pp=16, schedule=name), "first", 0) for name in ("1F1B", "DualPipe")]
     [((4.0, 'first'),), ((4.0, 'first'), (1.0, 'last'))]
     """
     most = stage_layers(c, layout)
-    layers = {"first": most - where(_tables_as_layers(c, layout), 1, 0), "last": last_layers(c, layout)}.get(
-        place, most
-    )
-    stages = ((layout.device_layers[device] if layout.layers else minimum(layers, c.L), place),)
+    ends = {"first": most - where(_tables_as_layers(c, layout), 1, 0), "last": last_layers(c, layout)}
+    layers = ends.get(position, most)
+    stages = ((layout.device_layers[device] if layout.layers else minimum(layers, c.L), position),)
     if layout.schedule != "DualPipe":
         return stages
-    other = {"first": "last", "last": "first"}.get(place, place)
+    other = {"first": "last", "last": "first"}.get(position, position)
     return *stages, *device_stages(c, replace(layout, schedule="1F1B"), other, layout.pp - 1 - device)
 
 

@@ -331,26 +331,28 @@ def fullest(c: Config, chip: Chip, layout: Layout, listed: Operations, T, softwa
     return most
 
 
-def _device(c: Config, layout: Layout, listed: Operations, kept: list, place: str, device, logit: float) -> dict:
+def _device(c: Config, layout: Layout, listed: Operations, kept: list, position: str, device, logit: float) -> dict:
     """What devices of a pipeline need not have alike, of the "first", the "last" or one "between"; of one stage all are the same.
 
     Interleaved stages may count a table of the vocabulary as a layer, so that both ends have one fewer: LLaMA-3.1-405B has 126 layers
     on 16 devices (Dubey et al. 2024, section 3.3.2). Then the second device may be the fullest.
     """
     layers, pp, sizes = listed.layers, layout.pp, layout.stored
-    stages, alone = device_stages(c, layout, place, device), layout.pp == 1
+    stages, alone = device_stages(c, layout, position, device), layout.pp == 1
     pair = len(stages) == 2
 
     def summed(values):  # over the layers of its stages; who is alone has one
         total = sum(_of_stage(c, layers, values, *stage) for stage in stages)
         return where(alone, total / 2, total) if pair else total
 
-    ends = {"first"} if layout.schedule == "ZB-V" else {"first", "last"}  # where the one stage is, is the other
-    both, together = listed.table + (0 if c.tied else listed.head.weights), layout.schedule in ("ZB-V", "DualPipe")
-    end = both * (place in ends) if together else {"first": listed.table, "last": listed.head.weights}.get(place, 0.0)
-    loss = alone | (place in ends if together else place == "last")
+    both = listed.table + (0 if c.tied else listed.head.weights)
+    if layout.schedule in ("ZB-V", "DualPipe"):  # the device of one end has the other one, too
+        last = position == "first" or (position == "last" and pair)
+        tables = both if last else 0.0
+    else:
+        last, tables = position == "last", {"first": listed.table, "last": listed.head.weights}.get(position, 0.0)
     held = Held(
-        summed([layer.held.dense for layer in layers]) + where(alone, both, end),
+        summed([layer.held.dense for layer in layers]) + where(alone, both, tables),
         summed([layer.held.experts for layer in layers]),
     )
     # Of a device's v stages the one that is computed has whole gradients, until its microbatches are through.
@@ -363,7 +365,7 @@ def _device(c: Config, layout: Layout, listed: Operations, kept: list, place: st
         "gradients": sizes.gradient * (held.share(layout, layout.zero >= 2) + whole),
         "optimizer": 0.0 if layout.offload == "optimizer" else sizes.state * held.share(layout, layout.zero >= 1),
         "activations": summed(kept) * under_way,
-        "logits": where(loss, logit * listed.rows * c.V / layout.tp, 0.0),
+        "logits": where(alone | last, logit * listed.rows * c.V / layout.tp, 0.0),
     }
 
 
@@ -384,13 +386,13 @@ def _kept(c: Config, layers: tuple[Layer, ...], layout: Layout, policy: str, T, 
     return out
 
 
-def _of_stage(c: Config, layers: tuple[Layer, ...], values: list, n, place: str):
+def _of_stage(c: Config, layers: tuple[Layer, ...], values: list, n, position: str):
     """Sum over a stage's n layers of what each kind of layer has: the first stage has the dense layers that a mixture begins with."""
     total = sum(layer.count for layer in layers)
     if c.moe is None or c.moe.every != 1 or not c.moe.first_dense:
         return sum(layer.count * v for layer, v in zip(layers, values)) / total * n
     mixed = sum(layer.count for layer in layers if layer.kind.moe)
-    experts = maximum(n - (c.L - mixed), 0) if place == "first" else minimum(n, mixed)
+    experts = maximum(n - (c.L - mixed), 0) if position == "first" else minimum(n, mixed)
     out = 0.0
     for moe, many in ((True, experts), (False, n - experts)):
         alike = [(layer.count, v) for layer, v in zip(layers, values) if layer.kind.moe == moe]
