@@ -1,4 +1,5 @@
-"""The set of layouts of a training step: the rules that a layout keeps, and all meshes of a machine that keep them (chapter 4).
+"""The set of layouts of a training step: the rules that a layout keeps, all meshes of a machine that keep them, and how layers lie
+over the devices of a pipeline (chapter 4).
 
 Every way to write the chips of a machine as tp·cp·ep·fsdp·dp·pp, every zero, every number of microbatches, stages in pieces, each
 layout under one name. `layout_search` ranks them; pages have the same set.
@@ -15,7 +16,7 @@ from helpers.arguments import formula
 from helpers.costs.rooflines.hardware import Chip, Slice
 from helpers.costs.rooflines.machines import divisors
 from helpers.costs.transformers.config import Config
-from helpers.numeric import minimum, plain
+from helpers.numeric import ceil, maximum, minimum, plain, where
 
 from .layout import AXES, NUMBERS, Layout, lies, shared
 from .pipeline_schedules import INTERLEAVES
@@ -207,3 +208,74 @@ def keeps(c: Config, layout: Layout, tokens, T, s: Slice, any_name: bool = False
     copies, zero = layout.dp * layout.cp * layout.ep > 1, layout.zero
     simplest = (zero == 0) | (copies & ((zero < 3) | (layout.dp == 1)))
     return reduce(and_, rules(c, layout, tokens, T, s).values(), simplest | any_name)
+
+
+# How layers lie over the devices of a pipeline.
+
+
+@formula
+def stage_layers(c: Config, layout: Layout):
+    """Layers of the fullest device: as they are listed, or all have as many, or else some one more, for stages need not be equal.
+
+    >>> [float(stage_layers(model("llama-3.1-405b"), Layout(pp=n))) for n in (1, 14, 16)]
+    [126.0, 9.0, 8.0]
+    """
+    return 1.0 * (max(layout.device_layers) if layout.layers else ceil(c.L / layout.pp))
+
+
+@formula
+def divides(c: Config, layout: Layout):
+    """Whether every device of a pipeline has as many layers."""
+    return len({*layout.device_layers}) == 1 if layout.layers else c.L % layout.pp == 0
+
+
+@formula
+def last_layers(c: Config, layout: Layout):
+    """Layers of the device with the unembedding, which gets fewer of them where layers do not divide: one fewer if tables count as
+    layers of interleaved stages, or as many as the others leave it to have.
+
+    >>> c = model("llama-3.1-405b")
+    >>> [float(last_layers(c, layout)) for layout in (Layout(pp=16), Layout(pp=16, v=8), Layout(pp=16, layers="8x15+6"))]
+    [6.0, 7.0, 6.0]
+    """
+    most = stage_layers(c, layout)
+    if layout.layers:
+        return 1.0 * layout.device_layers[-1]
+    return most - minimum(where(_tables_as_layers(c, layout), 1, most * layout.pp - c.L), most)
+
+
+def _tables_as_layers(c: Config, layout: Layout):
+    """Whether interleaved stages are even once the embedding and the unembedding count as layers: both ends have one fewer."""
+    return (layout.v > 1) & (layout.pp > 1) & ((c.L + TABLES) % layout.stages == 0)
+
+
+@formula(signed="device")
+def device_stages(c: Config, layout: Layout, position: str, device) -> tuple[tuple, ...]:
+    """The stages of a device, each as its layers and its position in the pipeline; under DualPipe a device has one from either end.
+
+    position  "first", "last", or one "between"
+
+    >>> c = model("deepseek-v3")
+    >>> [device_stages(c, Layout(pp=16, schedule=name), "first", 0) for name in ("1F1B", "DualPipe")]
+    [((4.0, 'first'),), ((4.0, 'first'), (1.0, 'last'))]
+    """
+    most = stage_layers(c, layout)
+    ends = {"first": most - where(_tables_as_layers(c, layout), 1, 0), "last": last_layers(c, layout)}
+    at_both = ((position, device), ({"first": "last", "last": "first"}.get(position, position), layout.pp - 1 - device))
+    if layout.layers:
+        stages = tuple((layout.device_layers[device], position) for position, device in at_both)
+    else:
+        stages = tuple((minimum(ends.get(position, most), c.L), position) for position, _ in at_both)
+    if layout.schedule != "DualPipe":
+        return stages[:1]
+    return tuple(
+        (where(layout.pp == 1, n / 2, n), position) for n, position in stages
+    )  # who is alone has the layers once
+
+
+@formula
+def slowest_stage(c: Config, layer, head, layout: Layout):
+    """Seconds of the slowest stage, of those of a layer and of the unembedding."""
+    most, even = stage_layers(c, layout), c.L / layout.pp * layer
+    fullest = maximum(maximum(most * layer, last_layers(c, layout) * layer + head), even + head / layout.pp)
+    return where(divides(c, layout), even + head, fullest)

@@ -16,10 +16,10 @@ from helpers.costs.transformers.training_memory_bytes import arrays
 from helpers.numeric import maximum, minimum, sqrt, where
 
 from .layout import Layout, groups_near, shared
-from .layout_set import check
+from .layout_set import check, divides, slowest_stage
 from .operation_seconds import CONSTANTS, TUNED, Constants, Pace, Software, published
 from .pipeline_schedules import idle
-from .step_operations import Layer, Operations, Send, divides, operations, slowest_stage
+from .step_operations import Layer, Operations, Send, operations
 
 LOGITS = 20  # bytes a logit: float32 and bf16, read and written by softmax and its gradient
 KERNELS = 6  # launches of norms, rotations, additions, activation functions in a layer

@@ -29,10 +29,10 @@ from helpers.costs.transformers.layer_products import (
 from helpers.costs.transformers.mixers import LayerKind, NoMixer
 from helpers.costs.transformers.parameters_and_flops import pairs, parameters
 from helpers.costs.transformers.training_memory_bytes import unread, up_projections
-from helpers.numeric import ceil, maximum, minimum, plain, where
+from helpers.numeric import maximum, minimum, plain, where
 
 from .layout import Layout
-from .layout_set import TABLES
+from .layout_set import stage_layers
 
 RESIDUAL = 11, 22  # arrays of D numbers a token, forward and backward: two norms, dropouts and additions read or write
 HIDDEN = 2, 3  # arrays of F numbers: an activation function; each gated matrix brings one more, backward two
@@ -366,67 +366,3 @@ def _handed(c: Config, layout: Layout, rows) -> tuple[Send, ...]:
     if layout.sequence_parallel:
         return (share,)
     return share, Send("AllGather", ("tp",), "activations", whole, n, n, hides=False)
-
-
-@formula
-def stage_layers(c: Config, layout: Layout):
-    """Layers of the fullest device: as they are listed, or all have as many, or else some one more, for stages need not be equal.
-
-    >>> [float(stage_layers(model("llama-3.1-405b"), Layout(pp=n))) for n in (1, 14, 16)]
-    [126.0, 9.0, 8.0]
-    """
-    return 1.0 * (max(layout.device_layers) if layout.layers else ceil(c.L / layout.pp))
-
-
-@formula
-def divides(c: Config, layout: Layout):
-    """Whether every device of a pipeline has as many layers."""
-    return len({*layout.device_layers}) == 1 if layout.layers else c.L % layout.pp == 0
-
-
-@formula
-def last_layers(c: Config, layout: Layout):
-    """Layers of the device with the unembedding, which gets fewer of them where layers do not divide: one fewer if tables count as
-    layers of interleaved stages, or as many as the others leave it to have.
-
-    >>> c = model("llama-3.1-405b")
-    >>> [float(last_layers(c, layout)) for layout in (Layout(pp=16), Layout(pp=16, v=8), Layout(pp=16, layers="8x15+6"))]
-    [6.0, 7.0, 6.0]
-    """
-    most = stage_layers(c, layout)
-    if layout.layers:
-        return 1.0 * layout.device_layers[-1]
-    return most - minimum(where(_tables_as_layers(c, layout), 1, most * layout.pp - c.L), most)
-
-
-def _tables_as_layers(c: Config, layout: Layout):
-    """Whether interleaved stages are even once the embedding and the unembedding count as layers: both ends have one fewer."""
-    return (layout.v > 1) & (layout.pp > 1) & ((c.L + TABLES) % layout.stages == 0)
-
-
-@formula(signed="device")
-def device_stages(c: Config, layout: Layout, position: str, device) -> tuple[tuple, ...]:
-    """The stages of a device, each as its layers and its position in the pipeline; under DualPipe a device has one from either end.
-
-    position  "first", "last", or one "between"
-
-    >>> c = model("deepseek-v3")
-    >>> [device_stages(c, Layout(pp=16, schedule=name), "first", 0) for name in ("1F1B", "DualPipe")]
-    [((4.0, 'first'),), ((4.0, 'first'), (1.0, 'last'))]
-    """
-    most = stage_layers(c, layout)
-    ends = {"first": most - where(_tables_as_layers(c, layout), 1, 0), "last": last_layers(c, layout)}
-    layers = ends.get(position, most)
-    stages = ((layout.device_layers[device] if layout.layers else minimum(layers, c.L), position),)
-    if layout.schedule != "DualPipe":
-        return stages
-    other = {"first": "last", "last": "first"}.get(position, position)
-    return *stages, *device_stages(c, replace(layout, schedule="1F1B"), other, layout.pp - 1 - device)
-
-
-@formula
-def slowest_stage(c: Config, layer, head, layout: Layout):
-    """Seconds of the slowest stage, of those of a layer and of the unembedding."""
-    most, even = stage_layers(c, layout), c.L / layout.pp * layer
-    fullest = maximum(maximum(most * layer, last_layers(c, layout) * layer + head), even + head / layout.pp)
-    return where(divides(c, layout), even + head, fullest)

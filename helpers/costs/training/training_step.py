@@ -32,11 +32,11 @@ from helpers.numeric import maximum, minimum, plain, where
 
 from .closed_forms import zero_memory as zero_memory  # asked for beside `step`
 from .layout import Layout, groups, shared
-from .layout_set import check
+from .layout_set import check, device_stages, slowest_stage, stage_layers
 from .operation_seconds import STORED, TUNED, Software, published
 from .pipeline_schedules import bubble, in_flight
 from .step_estimate import Estimate, Prices, estimated, prices, utilisation
-from .step_operations import Held, Layer, Operations, Send, device_stages, operations, slowest_stage, stage_layers
+from .step_operations import Held, Layer, Operations, Send, operations
 
 DAY = 86400
 CUT = ("q", "q_up", "k", "v", "kv_up", "shares", "heads", "gate", "in", "hidden")
@@ -318,9 +318,8 @@ def fullest(c: Config, chip: Chip, layout: Layout, listed: Operations, T, softwa
     }
     kept = [tokens * numbers for numbers in _kept(c, layers, layout, layout.policy, T, software)]
     devices = len(layout.device_layers) or layout.pp
-    between = (
-        range(1, devices - 1) if layout.layers else (minimum(1, devices - 1),)
-    )  # of equal ones the second is the fullest
+    # Of equal ones between the ends the second is the fullest.
+    between = range(1, devices - 1) if layout.layers else (minimum(1, devices - 1),)
     places = ("first", 0), *(("between", device) for device in between), ("last", devices - 1)
     most, *others = (
         DeviceMemory(**_device(c, layout, listed, kept, *place, software.logit), **alike) for place in places
@@ -339,26 +338,22 @@ def _device(c: Config, layout: Layout, listed: Operations, kept: list, position:
     """
     layers, pp, sizes = listed.layers, layout.pp, layout.stored
     stages, alone = device_stages(c, layout, position, device), layout.pp == 1
-    pair = len(stages) == 2
 
-    def summed(values):  # over the layers of its stages; who is alone has one
-        total = sum(_of_stage(c, layers, values, *stage) for stage in stages)
-        return where(alone, total / 2, total) if pair else total
+    def summed(values):  # over the layers of its stages
+        return sum(_of_stage(c, layers, values, *stage) for stage in stages)
 
     both = listed.table + (0 if c.tied else listed.head.weights)
     if layout.schedule in ("ZB-V", "DualPipe"):  # the device of one end has the other one, too
-        last = position == "first" or (position == "last" and pair)
+        last = position == "first" or (position == "last" and len(stages) == 2)
         tables = both if last else 0.0
     else:
         last, tables = position == "last", {"first": listed.table, "last": listed.head.weights}.get(position, 0.0)
-    held = Held(
-        summed([layer.held.dense for layer in layers]) + where(alone, both, tables),
-        summed([layer.held.experts for layer in layers]),
-    )
+    dense, experts = (summed(values) for values in zip(*((n.held.dense, n.held.experts) for n in layers)))
+    held = Held(dense + where(alone, both, tables), experts)
     # Of a device's v stages the one that is computed has whole gradients, until its microbatches are through.
     whole = where((layout.zero == 2) & (layout.v > 1), held.share(layout, False) / layout.v, 0.0)
     under_way = in_flight(layout.schedule, pp, layout.microbatches, layout.v, device)
-    if pair:
+    if len(stages) == 2:
         under_way = where(alone, under_way, under_way / 2)
     return {
         "weights": sizes.weight * held.share(layout, layout.zero >= 3),

@@ -6,6 +6,7 @@ from helpers.costs.training import (
     closed_forms,
     dp_fsdp_tp as strategies,
     layout,
+    layout_set as sets,
     pipeline_schedules as pipelines,
     step_estimate,
     step_operations as ops,
@@ -117,9 +118,15 @@ FORMULAS = {
     "step": (_step, LAYOUTS), "held": (_held, LAYOUTS), "prices": (_prices, LAYOUTS),
     "fullest": (lambda *a: tuple(vars(_laid(*a).memory).values()), LAYOUTS),
     "stage_layers":
-        (lambda pp, v: ops.stage_layers(any_size(64, 61, 4, 64), layout.Layout(pp=pp, v=v)), [(16.0, 1.0), (4.0, 2.0), (1.0, 1.0)]),
+        (lambda pp, v: sets.stage_layers(any_size(64, 61, 4, 64), layout.Layout(pp=pp, v=v)), [(16.0, 1.0), (4.0, 2.0), (1.0, 1.0)]),
+    "divides": (lambda pp: sets.divides(any_size(64, 61, 4, 64), layout.Layout(pp=pp)) * 1.0, [(16.0,), (61.0,)]),
+    "last_layers": (lambda pp, v: sets.last_layers(any_size(64, 62, 4, 64), layout.Layout(pp=pp, v=v)), [(16.0, 1.0), (4.0, 8.0)]),
+    "device_stages": (
+        lambda pp: tuple(n for n, _ in sets.device_stages(any_size(64, 61, 4, 64), layout.Layout(pp=pp), "last", pp - 1)),
+        [(16.0,), (1.0,)],
+    ),
     "slowest_stage": (
-        lambda pp, each, head: ops.slowest_stage(any_size(64, 60, 4, 64), each, head, layout.Layout(pp=pp)),
+        lambda pp, each, head: sets.slowest_stage(any_size(64, 60, 4, 64), each, head, layout.Layout(pp=pp)),
         [(16.0, 1.0, 2.0), (4.0, 2.0, 0.5), (8.0, 0.1, 9.0)],
     ),
     "zero_memory": (lambda P, X: tuple(closed_forms.zero_memory(P, X, 2)), [(7e9, 64.0)]),

@@ -9,9 +9,10 @@ import pytest
 
 from helpers.costs.rooflines.chips import chip
 from helpers.costs.training.layout import Layout
+from helpers.costs.training.layout_set import slowest_stage
 from helpers.costs.training.operation_seconds import CONSTANTS, LAUNCHES, NARROWER, Software
 from helpers.costs.training.step_estimate import Estimate, step_seconds, utilisation
-from helpers.costs.training.step_operations import operations, slowest_stage
+from helpers.costs.training.step_operations import operations
 from helpers.costs.transformers.config import Config
 from helpers.costs.transformers.parameters_and_flops import flops
 from helpers.costs.transformers.public_models import model
