@@ -266,7 +266,7 @@ def drawing(name: str) -> str:
         made = DRAWN[name]()
         return line(name, [part for p in (made if isinstance(made, list) else [made]) for part in shapes(p)])
     figure = FILMS[name]
-    parts = [[option, getattr(film, "said", ""), *(rounded(f"{f.label} {f.text} {figure.drawing(film, f)}") for f in film.frames)]
+    parts = [[option, film.said, *(rounded(f"{f.label} {f.text} {film.drawing(f)}") for f in film.frames)]
              for option, film in figure.films.items()]  # fmt: skip
     return line(name, sum(parts, [rounded(figure.html())]))
 

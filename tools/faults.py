@@ -123,7 +123,7 @@ FAULTS = [
         "helpers/live/jaxpr_to_javascript.py",
         r'"min": "Math\.min',
         '"min": "Math.max',
-        "tests/helpers/figures/training/test_layout_search.py",
+        "tests/helpers/figures/test_as_data.py",
         "settings",
     ),
     Fault(

@@ -1,6 +1,6 @@
-"""Live figures and films: what each computes, says and draws, and its script, in one folder of the room of its chapter.
+"""Live figures and films: what each computes, says and draws, in the room of its chapter; a folder where it has a script or parts.
 
-`figure.py` of a folder holds the figure as its page shows it; `{live} name` on a page finds it here.
+`FIGURE`, of a folder in its `figure.py`, is the figure as its page shows it; `{live} name` on a page finds it here.
 May import: helpers.live, helpers.plot, helpers.plan, helpers.costs; of this floor, the rooms before its own.
 Tests: tests/helpers/figures, where each page is held against helpers.costs.
 """
@@ -17,28 +17,26 @@ FILMS = (
     "matmul-scatter",
 )
 MODULES = {
-    "rows": "rooflines.rows_on_a_chip.figure",
-    "matmul-roofline": "rooflines.matmul_roofline.figure",
-    **dict.fromkeys(FILMS, "sharding.collective_films.figure"),
-    "sharded-matmul": "sharding.sharded_matmul_costs.figure",
-    "explorer": "sharding.sharded_matmul_frames.figure",
+    "rows": "rooflines.rows_on_a_chip",
+    "matmul-roofline": "rooflines.matmul_roofline",
+    **dict.fromkeys(FILMS, "sharding.collective_films"),
+    "explorer": "sharding.explorer.figure",
     "decoder": "transformers.decoder_sizes.figure",
-    "remat": "transformers.remat_film.figure",
-    "training-step": "training.step_films.figure",
-    "layout": "training.layout_search.figure",
+    "remat": "transformers.remat_film",
+    "training-step": "training.step_films",
     "day": "training.cluster_of_the_day.figure",
     "serving": "inference.token_price.figure",
     "planner": "inference.planner.figure",
-    "speculation": "inference.draft_films.figure",
+    "speculation": "inference.draft_films",
     "attention": "attention.attention_variants.figure",
-    "flash-memory": "attention.block_films.flash_memory",
-    "flash-blocks": "attention.block_films.flash_blocks",
-    "ring-steps": "attention.block_films.ring_steps",
-    "ring-hops": "attention.block_films.ring_hops",
-    "two-tier-all-reduce": "racks.hierarchical_film.figure",
+    "flash-memory": "attention.flash_memory_film",
+    "flash-blocks": "attention.tile_films",
+    "ring-steps": "attention.ring_film",
+    "ring-hops": "attention.tile_films",
+    "two-tier-all-reduce": "racks.hierarchical_film",
     "cluster": "racks.collective_times.figure",
-    "expert-dispatch": "experts.dispatch_film.figure",
-    "expert-layer": "experts.expert_layer.figure",
+    "expert-dispatch": "experts.dispatch_film",
+    "expert-layer": "experts.expert_layer",
 }
 
 
@@ -47,7 +45,7 @@ def figure(name: str):
     if name not in MODULES:
         raise ValueError(f"there is no live figure {name!r}; there are {', '.join(sorted(MODULES))}")
     module = import_module(f"{__name__}.{MODULES[name]}")
-    return module.FIGURES[name] if name in FILMS else module.FIGURE
+    return module.FIGURES[name] if hasattr(module, "FIGURES") else module.FIGURE
 
 
 def source(name: str) -> Path:

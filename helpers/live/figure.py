@@ -111,8 +111,7 @@ class LiveFigure:
             "say": self.sentence,
             "unknown": self.unknown,
         }
-        text = json.dumps(data, separators=(",", ":"), ensure_ascii=False).replace("</", "<\\/")
-        return f"(window.liveFigures=window.liveFigures||[]).push([{text},\n{functions}]);"
+        return pushed(data, functions)
 
     def html(self) -> str:
         """The figure, its table, and its controls, which stay hidden until the script has started."""
@@ -145,6 +144,12 @@ class LiveFigure:
         if isinstance(self.drawing, Curves):
             ask["ask"] = lambda value: self.function(**self.settings() | {self.drawing.over.name: value})
         return self.drawing.svg(key, alt, values, texts, **ask)
+
+
+def pushed(data: Mapping, functions: str) -> str:
+    """What a figure hands to `figure_controls.js`, as one call of JavaScript."""
+    text = json.dumps(data, separators=(",", ":"), ensure_ascii=False).replace("</", "<\\/")
+    return f"(window.liveFigures=window.liveFigures||[]).push([{text},\n{functions}]);"
 
 
 def _javascript(function: Callable[..., dict[str, float]], names: tuple[str, ...]) -> str:

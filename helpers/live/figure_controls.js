@@ -42,9 +42,8 @@
     const cells = data.results.map(r => box.querySelector(`[data-result="${r.name}"]`));
     const moving = data.moves ? box.querySelectorAll("[data-move]") : [];
     const marks = data.marks.map((_, n) => box.querySelector(`[data-mark="${n}"]`));
-    const make = data.planner ? window.livePlanner : data.layouts ? window.liveLayouts : data.serving && window.liveServing;
-    const own = make && make(data, compute, box, words);
-    const find = own ? own.find : data.plans ? window.livePlans(data, compute, box, words) : args => compute(...data.args.map(name => args[name]));
+    const own = window[data.own]?.(data, compute, box, words); // of a figure with a script of its own
+    const find = own?.find ?? (args => compute(...data.args.map(name => args[name])));
     const px = v => data.x[0] + data.x[1] * Math.log10(v), py = v => data.y[0] + data.y[1] * Math.log10(v);
 
     const set = { ...window.liveSettings(data, form, preset, whole), ...own };

@@ -6,11 +6,12 @@ Lines differ by dash and marker as well as by colour (Okabe and Ito's palette, o
 import base64
 import io
 import re
+from collections.abc import Mapping
 from html import escape
 
 from matplotlib import rc_context
 from matplotlib.figure import Figure
-from matplotlib.patches import FancyArrowPatch, Rectangle
+from matplotlib.patches import FancyArrowPatch, Patch, Rectangle
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")
 INK = "#222"
@@ -30,6 +31,10 @@ STYLE = {
     "svg.fonttype": "none",
     "svg.hashsalt": "rooflines",  # text stays text, and the same figure is the same bytes
 }
+
+
+styled = rc_context(STYLE)
+"""A decorator: what a function draws has this style."""
 
 
 class Picture:
@@ -109,17 +114,41 @@ def _shorter(number: re.Match) -> str:
     return f"{float(number[0]):.2f}".rstrip("0").rstrip(".")
 
 
+PAPER = {"facecolor": "#fff", "edgecolor": "none", "pad": 0.8}
+"""Behind words on a hatch."""
 HATCHES = ("", "///", "---", "xxx")
 """Of what has a number: no dots, for the file of a drawing holds the curves of each."""
 
 
 def box(
-    ax, x: float, y: float, wide: float, high: float, text: str = "", fill: str = "#fff", size: float = 8, **look
+    ax, x: float, y: float, wide: float, high: float, text: str = "", fill: str | None = "#fff", size: float = 8, **look
 ) -> None:
-    """A rectangle from its lower left corner; `look` is of the rectangle."""
-    ax.add_patch(Rectangle((x, y), wide, high, **{"facecolor": fill, "edgecolor": INK, "linewidth": 1} | look))
+    """A rectangle from its lower left corner, with a text in its middle; `look` is of the rectangle, and with no fill it is an outline."""
+    inside = {"fill": False} if fill is None else {"facecolor": fill}
+    ax.add_patch(Rectangle((x, y), wide, high, **inside | {"edgecolor": INK, "linewidth": 1} | look))
     if text:
-        ax.text(x + wide / 2, y + high / 2, text, ha="center", va="center", fontsize=size)
+        write(ax, x + wide / 2, y + high / 2, text, size, bbox=PAPER if look.get("hatch") else None)
+
+
+def write(ax, x: float, y: float, text: str, size: float = 8, **look) -> None:
+    """A text about its middle, if `look` does not say otherwise."""
+    ax.text(x, y, text, fontsize=size, **{"ha": "center", "va": "center"} | look)
+
+
+def legend(figure: Figure, looks: Mapping, columns: int, side: str = "center", **more) -> None:
+    """Below a drawing what its boxes are: of each name a fill, a fill and a hatch, or all that it looks like."""
+    shown = []
+    for name, look in looks.items():
+        fill, hatch = look if isinstance(look, tuple) else (look, "")
+        full = look if isinstance(look, Mapping) else {"facecolor": fill, "hatch": hatch}
+        shown.append(Patch(**{"edgecolor": INK, "label": name} | full))
+    figure.legend(handles=shown, loc=f"outside lower {side}", ncols=columns, **{"fontsize": 8} | more)
+
+
+def bare(ax, **limits) -> None:
+    """A drawing without axes."""
+    ax.set(**limits)
+    ax.set_axis_off()
 
 
 def arrow(ax, start, end, style: str = "-|>", head: float = 9, width: float = 1, **look) -> None:

@@ -17,16 +17,14 @@ from tests.twins.settings import TPUS
 TESTED = dict.fromkeys(
     DATA, "test_as_data"
 ) | {  # whose `draw` and tests hold the page against Python, number for number
-    "sharded-matmul": "sharding.test_sharded_matmul_costs",
-    "explorer": "sharding.test_sharded_matmul_frames",
-    "layout": "training.test_layout_search",
+    "explorer": "sharding.test_explorer",
     "day": "training.test_cluster_of_the_day",
     "serving": "inference.test_token_price",
     "planner": "inference.test_planner",
 }
 FEW = {"rows"}  # places of a slider, all of which are drawn
 # Figures of one kind of chip, or of none.
-ALONE = {"rows": set(), "decoder": set(), "sharded-matmul": {"TPU"}, "explorer": {"TPU"}}
+ALONE = {"rows": set(), "decoder": set(), "explorer": {"TPU"}}
 DRAWS, SHARE = 100, 0.2  # settings number for number with FULL=1; of them of TPUs, and of GPUs: both at least
 
 

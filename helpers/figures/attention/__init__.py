@@ -1,1 +1,1 @@
-"""Live figures of chapter 6: `attention_variants`, and the films of `block_films`."""
+"""Live figures of chapter 6: `attention_variants`, and films of Flash and of a ring."""

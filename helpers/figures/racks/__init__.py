@@ -1,1 +1,1 @@
-"""Live figures of chapter 7: `collective_times`, and the film of `hierarchical_film`."""
+"""Live figures of chapter 7: `collective_times`, and `hierarchical_film`."""

@@ -1,1 +1,1 @@
-"""Live figures of chapter 3: `decoder_sizes`, and the film of `remat_film`."""
+"""Live figures of chapter 3: `decoder_sizes`, and `remat_film`."""

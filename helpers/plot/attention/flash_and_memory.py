@@ -1,10 +1,7 @@
 """Attention and its two memories: kernels that write in between, Flash's blocks forward and backward, what is kept, blocks on cores."""
 
-from matplotlib import rc_context
-from matplotlib.patches import Patch, Rectangle
-
 from helpers.costs.attention.io_complexity import warp_floats
-from helpers.plot.picture import COLOURS, HATCHES, INK, STYLE, Picture, arrow, box, canvas
+from helpers.plot.picture import COLOURS, HATCHES, Picture, arrow, bare, box, canvas, legend, styled, write
 
 # Each kernel of a softmax over L rows of L scores: its name, what it reads, what it writes, as (L²s, Ls).
 KERNELS = {
@@ -16,31 +13,27 @@ PLACES = {
     "chip": (COLOURS[5], "", "in fast memory now"),
     "done": (COLOURS[0] + "60", "///", "output, finished, in HBM"),
     "hbm": ("#dddddd", "", "in HBM"),
-    "never": ("#ffffff", "", "scores, never in HBM"),
 }
 
 
+@styled
 def kernels(alt: str, *, caption: str = "") -> Picture:
     """A softmax as three kernels and as one: what each reads from HBM (upwards) and writes there (downwards)."""
-    with rc_context(STYLE):
-        figure, axes = canvas(5.2, 4.1, len(KERNELS))
-        for ax, (title, steps) in zip(axes, KERNELS.items()):
-            ax.add_patch(Rectangle((0, 0), 9.6, 0.75, facecolor=COLOURS[0] + "40", edgecolor=INK))
-            ax.text(4.8, 0.37, "HBM", ha="center", va="center", fontsize=9)
-            for i, (name, reads, writes) in enumerate(steps):
-                left, wide = (3.3 * i, 3.0) if len(steps) > 1 else (2.6, 4.4)
-                ax.add_patch(Rectangle((left, 2.2), wide, 0.85, facecolor=COLOURS[5] + "70", edgecolor=INK))
-                ax.text(left + wide / 2, 2.62, name, ha="center", va="center", fontsize=9)
-                for at, (start, end), amount in (
-                    (left + 0.55, (0.75, 2.2), reads),
-                    (left + wide - 0.95, (2.2, 0.75), writes),
-                ):
-                    arrow(ax, (at, start), (at, end), width=1.1)
-                    ax.text(at + 0.14, 1.47, _amount(amount), ha="left", va="center", fontsize=9)
-            squares, rows = (sum(step[which][k] for step in steps for which in (1, 2)) for k in (0, 1))
-            ax.set_title(f"{title}: {_amount((squares, rows))} numbers", loc="left", fontsize=10, weight="bold")
-            ax.set(xlim=(-0.1, 9.7), ylim=(-0.05, 3.15))
-            ax.set_axis_off()
+    figure, axes = canvas(5.2, 4.1, len(KERNELS))
+    for ax, (title, steps) in zip(axes, KERNELS.items()):
+        box(ax, 0, 0, 9.6, 0.75, "HBM", COLOURS[0] + "40", 9)
+        for i, (name, reads, writes) in enumerate(steps):
+            left, wide = (3.3 * i, 3.0) if len(steps) > 1 else (2.6, 4.4)
+            box(ax, left, 2.2, wide, 0.85, name, COLOURS[5] + "70", 9)
+            for at, (start, end), amount in (
+                (left + 0.55, (0.75, 2.2), reads),
+                (left + wide - 0.95, (2.2, 0.75), writes),
+            ):
+                arrow(ax, (at, start), (at, end), width=1.1)
+                ax.text(at + 0.14, 1.47, _amount(amount), ha="left", va="center", fontsize=9)
+        squares, rows = (sum(step[which][k] for step in steps for which in (1, 2)) for k in (0, 1))
+        ax.set_title(f"{title}: {_amount((squares, rows))} numbers", loc="left", fontsize=10, weight="bold")
+        bare(ax, xlim=(-0.1, 9.7), ylim=(-0.05, 3.15))
     return Picture(figure, alt, caption)
 
 
@@ -50,21 +43,18 @@ def _amount(count: tuple[int, int]) -> str:
     return f"${' + '.join(named)}$"
 
 
+@styled
 def flash_tiles(at: dict[str, tuple[int, int]], alt: str, *, n: int = 4, caption: str = "") -> Picture:
     """One step of Flash over n by n blocks: which blocks of Q, K, V and O lie in fast memory, and which scores exist at all.
 
     at  {"Flash 1": (i, j), …}, the block of queries and that of keys of the step; Flash 1 takes keys outside, Flash 2 queries
     """
-    with rc_context(STYLE):
-        figure, axes = canvas(5.2, 3.3 * len(at) + 0.4, len(at))
-        for ax, (version, (i, j)) in zip([axes] if len(at) == 1 else axes, at.items()):
-            _tiles(ax, n, i, j, keys_outside=version.startswith("Flash 1"))
-            ax.set_title(version, loc="left", fontsize=10, weight="bold")
-        shown = [
-            Patch(facecolor=f, edgecolor=INK, hatch=h, linestyle="--" if what == "never" else "-", label=name)
-            for what, (f, h, name) in PLACES.items()
-        ]
-        figure.legend(handles=shown, loc="outside lower center", ncols=2, fontsize=8)
+    figure, axes = canvas(5.2, 3.3 * len(at) + 0.4, len(at))
+    for ax, (version, (i, j)) in zip([axes] if len(at) == 1 else axes, at.items()):
+        _tiles(ax, n, i, j, keys_outside=version.startswith("Flash 1"))
+        ax.set_title(version, loc="left", fontsize=10, weight="bold")
+    looks = {name: (fill, hatch) for fill, hatch, name in PLACES.values()}
+    legend(figure, looks | {"scores, never in HBM": {"facecolor": "#ffffff", "linestyle": "--"}}, 2)
     return Picture(figure, alt, caption)
 
 
@@ -82,51 +72,40 @@ def place(array: str, k: int, i: int, j: int, keys_outside: bool) -> str:
 def _tiles(ax, n: int, i: int, j: int, keys_outside: bool) -> None:
     left, right = -1.75, n + 0.75
     for k in range(n):
-        for array, corner in (
-            ("Q", (left, n - 1 - k)),
-            ("O", (right, n - 1 - k)),
-            ("K", (k, n + 0.5)),
-            ("V", (k, n + 1.6)),
-        ):
+        corners = {"Q": (left, n - 1 - k), "O": (right, n - 1 - k), "K": (k, n + 0.5), "V": (k, n + 1.6)}
+        for array, corner in corners.items():
             fill, hatch, _ = PLACES[place(array, k, i, j, keys_outside)]
-            pad = {"facecolor": "#fff", "edgecolor": "none", "pad": 0.8} if hatch else None
-            ax.add_patch(Rectangle(corner, 1, 0.95, facecolor=fill, edgecolor=INK, hatch=hatch))
-            ax.text(corner[0] + 0.5, corner[1] + 0.47, f"${array}_{k}$", ha="center", va="center", fontsize=9, bbox=pad)
+            box(ax, *corner, 1, 0.95, f"${array}_{k}$", fill, 9, hatch=hatch)
         for s in range(n):
             chip = (k, s) == (i, j)
-            style = {"facecolor": PLACES["chip"][0]} if chip else {"fill": False, "linestyle": "--", "alpha": 0.6}
-            ax.add_patch(Rectangle((s, n - 1 - k), 1, 0.95, edgecolor=INK, linewidth=1.6 if chip else 0.8, **style))
-    ax.text(j + 0.5, n - 0.53 - i, f"$x_{{{i}{j}}}$", ha="center", va="center", fontsize=9)
+            look = {"fill": PLACES["chip"][0]} if chip else {"fill": None, "linestyle": "--", "alpha": 0.6}
+            box(ax, s, n - 1 - k, 1, 0.95, linewidth=1.6 if chip else 0.8, **look)
+    write(ax, j + 0.5, n - 0.53 - i, f"$x_{{{i}{j}}}$", 9)
     ax.text(right + 1.15, n - 0.53 - i, "with $m, \\ell$", ha="left", va="center", fontsize=8)
     down, across = ("inner", "outer") if keys_outside else ("outer", "inner")
     arrow(ax, (left - 0.35, n - 0.1), (left - 0.35, 0.1), width=1.1)
     ax.text(left - 0.55, n / 2, f"{down} loop", ha="right", va="center", fontsize=8, rotation=90)
     arrow(ax, (0.1, n + 2.85), (n - 0.1, n + 2.85), width=1.1)
     ax.text(n / 2, n + 2.95, f"{across} loop", ha="center", va="bottom", fontsize=8)
-    ax.set(xlim=(left - 1.0, right + 2.6), ylim=(-0.1, n + 3.5), aspect="equal")
-    ax.set_axis_off()
+    bare(ax, xlim=(left - 1.0, right + 2.6), ylim=(-0.1, n + 3.5), aspect="equal")
 
 
+@styled
 def kept(alt: str, *, caption: str = "") -> Picture:
     """What forward leaves for backward, filled, and what backward computes again, dashed: with all weights stored, and in Flash."""
     rows = {
         "All weights stored": {"Q": "T H", "K": "S H", "V": "S H", "O": "T H", "P": "T S"},
         "Flash": {"Q": "T H", "K": "S H", "V": "S H", "O": "T H", "$m + \\ln\\ell$": "T 1", "P again": "T S -"},
     }
-    with rc_context(STYLE):
-        figure, axes = canvas(5.2, 4.9, 2)
-        for ax, (title, arrays) in zip(axes, rows.items()):
-            x = 0.6
-            for name, how in arrays.items():
-                x = _kept_array(ax, x, name, *how.split())
-            ax.set(xlim=(-0.1, 13.4), ylim=(-0.8, 3.9), aspect="equal", anchor="W")
-            ax.set_title(title, loc="left", fontsize=10, weight="bold")
-            ax.set_axis_off()
-        shown = [
-            Patch(facecolor=COLOURS[0] + "70", edgecolor=INK, label="kept from the forward pass"),
-            Patch(fill=False, linestyle="--", edgecolor=INK, label="computed again, block by block"),
-        ]
-        figure.legend(handles=shown, loc="outside lower left", ncols=2, fontsize=8)
+    figure, axes = canvas(5.2, 4.9, 2)
+    for ax, (title, arrays) in zip(axes, rows.items()):
+        x = 0.6
+        for name, how in arrays.items():
+            x = _kept_array(ax, x, name, *how.split())
+        bare(ax, xlim=(-0.1, 13.4), ylim=(-0.8, 3.9), aspect="equal", anchor="W")
+        ax.set_title(title, loc="left", fontsize=10, weight="bold")
+    again = {"computed again, block by block": {"fill": False, "linestyle": "--"}}
+    legend(figure, {"kept from the forward pass": COLOURS[0] + "70"} | again, 2, "left")
     return Picture(figure, alt, caption)
 
 
@@ -136,45 +115,41 @@ LENGTH = {"T": 3.0, "S": 3.0, "H": 0.8, "1": 0.22}
 
 def _kept_array(ax, x: float, name: str, down: str, across: str, again: str = "") -> float:
     tall, wide = LENGTH[down], LENGTH[across]
-    style = {"fill": False, "linestyle": "--"} if again else {"facecolor": COLOURS[0] + "70"}
-    ax.add_patch(Rectangle((x, 3.0 - tall), wide, tall, edgecolor=INK, **style))
+    look = {"fill": None, "linestyle": "--"} if again else {"fill": COLOURS[0] + "70"}
+    box(ax, x, 3.0 - tall, wide, tall, **look)
     if again:
-        ax.add_patch(Rectangle((x + 1, 1.5), 0.5, 0.5, facecolor=COLOURS[5], edgecolor=INK))
+        box(ax, x + 1, 1.5, 0.5, 0.5, fill=COLOURS[5])
     ax.text(x - 0.1, 3.0 - tall / 2, f"${down}$", ha="right", va="center", fontsize=9)
     ax.text(x + wide / 2, 3.1, f"${across}$", ha="center", va="bottom", fontsize=9)
     ax.text(x + wide / 2, -0.15, name, ha="center", va="top", fontsize=9)
     return x + wide + (1.15 if name != "O" else 1.35)
 
 
+@styled
 def warps(alt: str, *, R: int = 128, C: int = 128, H: int = 64, count: int = 4, caption: str = "") -> Picture:
     """A block of R queries and C keys that `count` warps share, by keys and by queries, with what each way reads and exchanges."""
-    with rc_context(STYLE):
-        figure, axes = canvas(5.2, 5.6, 2)
-        for ax, split in zip(axes, ("keys", "queries")):
-            by_keys = split == "keys"
-            _striped(ax, (0, 0), (0.8, 2.4), count, rows=not by_keys, whole=by_keys, name="Q")
-            _striped(ax, (1.3, 2.9), (2.4, 0.8), count, rows=False, whole=not by_keys, name="K, V")
-            _striped(ax, (1.3, 0), (2.4, 2.4), count, rows=not by_keys, whole=False, name="scores")
-            for k in range(count if by_keys else 1):
-                corner = (4.5 + 1.2 * k, 0)
-                _striped(ax, corner, (0.8, 2.4), count, rows=True, whole=False, name="O", only=k if by_keys else None)
-                if by_keys and k:
-                    ax.text(4.3 + 1.2 * k, 1.2, "+", ha="center", va="center", fontsize=11)
-            read, exchanged = warp_floats(R, C, H, count, split)
-            ax.text(0, -0.55, f"reads {read:,} numbers, exchanges {exchanged:,}", fontsize=9, va="center")
-            ax.set_title(f"split by {split}", loc="left", fontsize=10, weight="bold")
-            ax.set(xlim=(-0.1, 9.0), ylim=(-0.85, 4.2), aspect="equal", anchor="W")
-            ax.set_axis_off()
-        shown = [
-            Patch(facecolor=_fill(k), edgecolor=INK, hatch=HATCHES[k % 4], label=f"warp {k}") for k in range(count)
-        ]
-        shown.append(Patch(facecolor="#dddddd", edgecolor=INK, label="every warp"))
-        figure.legend(handles=shown, loc="outside lower left", ncols=3, fontsize=8)
+    figure, axes = canvas(5.2, 5.6, 2)
+    for ax, split in zip(axes, ("keys", "queries")):
+        by_keys = split == "keys"
+        _striped(ax, (0, 0), (0.8, 2.4), count, rows=not by_keys, whole=by_keys, name="Q")
+        _striped(ax, (1.3, 2.9), (2.4, 0.8), count, rows=False, whole=not by_keys, name="K, V")
+        _striped(ax, (1.3, 0), (2.4, 2.4), count, rows=not by_keys, whole=False, name="scores")
+        for k in range(count if by_keys else 1):
+            corner = (4.5 + 1.2 * k, 0)
+            _striped(ax, corner, (0.8, 2.4), count, rows=True, whole=False, name="O", only=k if by_keys else None)
+            if by_keys and k:
+                write(ax, 4.3 + 1.2 * k, 1.2, "+", 11)
+        read, exchanged = warp_floats(R, C, H, count, split)
+        ax.text(0, -0.55, f"reads {read:,} numbers, exchanges {exchanged:,}", fontsize=9, va="center")
+        ax.set_title(f"split by {split}", loc="left", fontsize=10, weight="bold")
+        bare(ax, xlim=(-0.1, 9.0), ylim=(-0.85, 4.2), aspect="equal", anchor="W")
+    legend(figure, {f"warp {k}": _look(k) for k in range(count)} | {"every warp": "#dddddd"}, 3, "left")
     return Picture(figure, alt, caption)
 
 
-def _fill(k: int) -> str:
-    return COLOURS[k % 6] + "90"
+def _look(k: int) -> tuple[str, str]:
+    """Fill and hatch of a warp, or of a core."""
+    return COLOURS[k % 6] + "90", HATCHES[k % 4]
 
 
 def _striped(ax, corner, size, count: int, rows: bool, whole: bool, name: str, only: int | None = None) -> None:
@@ -182,14 +157,14 @@ def _striped(ax, corner, size, count: int, rows: bool, whole: bool, name: str, o
     (x, y), (wide, tall) = corner, size
     for k in range(1 if whole or only is not None else count):
         owner = k if only is None else only
-        fill, hatch = ("#dddddd", "") if whole else (_fill(owner), HATCHES[owner % 4])
+        fill, hatch = ("#dddddd", "") if whole else _look(owner)
         if whole or only is not None:
             at, w, h = corner, wide, tall
         elif rows:
             at, w, h = (x, y + tall - (k + 1) * tall / count), wide, tall / count
         else:
             at, w, h = (x + k * wide / count, y), wide / count, tall
-        ax.add_patch(Rectangle(at, w, h, facecolor=fill, edgecolor=INK, hatch=hatch, linewidth=0.8))
+        box(ax, *at, w, h, fill=fill, hatch=hatch, linewidth=0.8)
     ax.text(x + wide / 2, y + tall + 0.06, name, ha="center", va="bottom", fontsize=9)
 
 
@@ -206,39 +181,35 @@ PRODUCTS = (
 FILLS = {"input": COLOURS[0] + "60", "block": COLOURS[5] + "90", "gradient": COLOURS[1] + "70"}
 
 
+@styled
 def backward_block(alt: str, *, caption: str = "") -> Picture:
     """Blocks of Q and dO left of a block of the table, K and V above it, dQ right of it, dV and dK below."""
-    with rc_context(STYLE):
-        figure, axes = canvas(5.4, 4.9, 1)
-        box(axes, 0, 0, WIDE, WIDE, fill=FILLS["block"])
-        for k, (product, then) in enumerate(PRODUCTS[:2]):
-            axes.text(WIDE / 2, WIDE * (0.78 - 0.45 * k), f"{k + 1}:  {product}", ha="center", va="center", fontsize=9)
-            axes.text(WIDE / 2, WIDE * (0.64 - 0.45 * k), then, ha="center", va="center", fontsize=9)
-        for k, (name, side) in enumerate(INPUTS.items()):
-            near = GAP / 2 + (1 - k % 2) * (THIN + 0.15)
-            sides = (-near - THIN, 0, THIN, WIDE) if side == "left" else (0, WIDE + near, WIDE, THIN)
-            box(axes, *sides, f"${name}$", FILLS["input"], 10)
-        for k, (product, name) in enumerate(PRODUCTS[2:]):
-            if name == "dQ":
-                at, start, end = (WIDE + 1.9, 0, THIN, WIDE), (WIDE, WIDE / 2), (WIDE + 1.85, WIDE / 2)
-                words = (WIDE + 0.95, WIDE / 2 + 0.35)
-            else:
-                below = 0.95 + (k - 1) * (THIN + 0.15)
-                x = (0.6, WIDE - 1.1)[k - 1]
-                at, start, end = (0, -below - THIN, WIDE, THIN), (x, 0), (x, -0.9)
-                words = (x + 0.85, -0.45)
-            arrow(axes, start, end)
-            axes.text(*words, f"{k + 3}:  {product}", ha="center", va="center", fontsize=8.5)
-            box(axes, *at, f"${name}$", FILLS["gradient"], 10)
-        axes.text(WIDE + 1.9 + THIN + 0.1, WIDE / 2, "summed over\nthe row", ha="left", va="center", fontsize=8)
-        axes.text(WIDE + 0.15, -1.95, "summed over the column", ha="left", va="center", fontsize=8)
-        axes.set(xlim=(-2.6, WIDE + 4.4), ylim=(-3.1, WIDE + 2.6), aspect="equal")
-        axes.set_axis_off()
-        shown = {"kept from the forward pass, or given": "input", "on the chip only": "block", "gradients": "gradient"}
-        figure.legend(
-            handles=[Patch(facecolor=FILLS[f], edgecolor="k", label=name) for name, f in shown.items()],
-            loc="outside lower center", ncols=3, fontsize=8,
-        )  # fmt: skip
+    figure, axes = canvas(5.4, 4.9, 1)
+    box(axes, 0, 0, WIDE, WIDE, fill=FILLS["block"])
+    for k, (product, then) in enumerate(PRODUCTS[:2]):
+        write(axes, WIDE / 2, WIDE * (0.78 - 0.45 * k), f"{k + 1}:  {product}", 9)
+        write(axes, WIDE / 2, WIDE * (0.64 - 0.45 * k), then, 9)
+    for k, (name, side) in enumerate(INPUTS.items()):
+        near = GAP / 2 + (1 - k % 2) * (THIN + 0.15)
+        sides = (-near - THIN, 0, THIN, WIDE) if side == "left" else (0, WIDE + near, WIDE, THIN)
+        box(axes, *sides, f"${name}$", FILLS["input"], 10)
+    for k, (product, name) in enumerate(PRODUCTS[2:]):
+        if name == "dQ":
+            at, start, end = (WIDE + 1.9, 0, THIN, WIDE), (WIDE, WIDE / 2), (WIDE + 1.85, WIDE / 2)
+            words = (WIDE + 0.95, WIDE / 2 + 0.35)
+        else:
+            below = 0.95 + (k - 1) * (THIN + 0.15)
+            x = (0.6, WIDE - 1.1)[k - 1]
+            at, start, end = (0, -below - THIN, WIDE, THIN), (x, 0), (x, -0.9)
+            words = (x + 0.85, -0.45)
+        arrow(axes, start, end)
+        write(axes, *words, f"{k + 3}:  {product}", 8.5)
+        box(axes, *at, f"${name}$", FILLS["gradient"], 10)
+    axes.text(WIDE + 1.9 + THIN + 0.1, WIDE / 2, "summed over\nthe row", ha="left", va="center", fontsize=8)
+    axes.text(WIDE + 0.15, -1.95, "summed over the column", ha="left", va="center", fontsize=8)
+    bare(axes, xlim=(-2.6, WIDE + 4.4), ylim=(-3.1, WIDE + 2.6), aspect="equal")
+    names = "kept from the forward pass, or given", "on the chip only", "gradients"
+    legend(figure, dict(zip(names, FILLS.values())), 3)
     return Picture(figure, alt, caption)
 
 
@@ -261,34 +232,26 @@ def summed_by(way: str, side: str, k: int, n: int) -> set[int]:
     return {core(way, i, j) for i, j in of}
 
 
+@styled
 def blocks_on_cores(n: int, alt: str, *, caption: str = "") -> Picture:
     """Causal blocks in the colour of the core that computes them; sums in it too, if one core makes them, else grey."""
-    with rc_context(STYLE):
-        figure, axes = canvas(5.2, 3.2, 1, len(SUMS))
-        for ax, (way, sums) in zip(axes, SUMS.items()):
-            for i in range(n):
-                for j in range(i + 1):
-                    _box(ax, j, i, {core(way, i, j)}, "")
-            for side, names in sums.items():
-                for name in names:
-                    for k in range(n):
-                        at = (n + 0.5, k) if side == "rows" else (k, n + 0.5)
-                        _box(ax, *at, summed_by(way, side, k, n), name)
-            ax.set(xlim=(-0.1, n + 1.6), ylim=(n + 1.6, -0.1), aspect="equal")
-            ax.set_title(way, loc="left", fontsize=10, weight="bold")
-            ax.set_axis_off()
-        shown = [
-            Patch(facecolor=COLOURS[c] + "90", edgecolor=INK, hatch=HATCHES[c], label=f"core {c}") for c in range(n)
-        ]
-        shown.append(Patch(facecolor="#dddddd", edgecolor=INK, label="summed across cores"))
-        figure.legend(handles=shown, loc="outside lower center", ncols=len(shown), fontsize=7.5)
+    figure, axes = canvas(5.2, 3.2, 1, len(SUMS))
+    for ax, (way, sums) in zip(axes, SUMS.items()):
+        for i in range(n):
+            for j in range(i + 1):
+                _box(ax, j, i, {core(way, i, j)}, "")
+        for side, names in sums.items():
+            for name in names:
+                for k in range(n):
+                    at = (n + 0.5, k) if side == "rows" else (k, n + 0.5)
+                    _box(ax, *at, summed_by(way, side, k, n), name)
+        bare(ax, xlim=(-0.1, n + 1.6), ylim=(n + 1.6, -0.1), aspect="equal")
+        ax.set_title(way, loc="left", fontsize=10, weight="bold")
+    looks = {f"core {c}": _look(c) for c in range(n)} | {"summed across cores": "#dddddd"}
+    legend(figure, looks, len(looks), fontsize=7.5)
     return Picture(figure, alt, caption)
 
 
 def _box(ax, x: float, y: float, cores: set[int], text: str) -> None:
-    alone = next(iter(cores)) if len(cores) == 1 else None
-    fill, hatch = ("#dddddd", "") if alone is None else (COLOURS[alone % 6] + "90", HATCHES[alone % 4])
-    ax.add_patch(Rectangle((x, y), 0.95, 0.95, facecolor=fill, edgecolor=INK, hatch=hatch))
-    pad = {"facecolor": "#fff", "edgecolor": "none", "pad": 0.6, "alpha": 0.85}
-    if text:
-        ax.text(x + 0.47, y + 0.47, text, ha="center", va="center", fontsize=7, bbox=pad)
+    fill, hatch = _look(*cores) if len(cores) == 1 else ("#dddddd", "")
+    box(ax, x, y, 0.95, 0.95, text, fill, 7, hatch=hatch)

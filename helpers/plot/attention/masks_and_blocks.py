@@ -3,10 +3,9 @@
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from matplotlib import rc_context
-from matplotlib.patches import FancyArrowPatch, Patch, Polygon, Rectangle
+from matplotlib.patches import Polygon
 
-from helpers.plot.picture import COLOURS, INK, STYLE, Picture, canvas
+from helpers.plot.picture import COLOURS, INK, Picture, arrow, bare, box, canvas, legend, styled, write
 
 # Fill, ink and hatch of a block of scores: three greys apart, and a hatch where nothing is computed.
 BLOCKS = {
@@ -16,80 +15,76 @@ BLOCKS = {
 }
 
 
+@styled
 def masks(panels: Mapping, alt: str, *, caption: str = "") -> Picture:
     """Masks side by side: queries downwards, keys to the right, a filled square where a query sees a key.
 
     panels  {title: bool[T, S]}, True where a key is seen
     """
-    with rc_context(STYLE):
-        figure, axes = _panels(len(panels), 2.0, 2.3)
-        for ax, (title, seen) in zip(axes, panels.items()):
-            seen = np.asarray(seen)
-            if seen.ndim != 2 or seen.dtype != bool:
-                raise ValueError(f"{title}: a mask is bool[T, S], not {seen.dtype}{list(seen.shape)}")
-            for (t, s), one in np.ndenumerate(seen):
-                _square(ax, s, t, "", COLOURS[0] if one else "#fff", INK, "")
-            _grid(ax, seen.shape, title)
-        axes[0].set_ylabel("queries", fontsize=8)
-        axes[0].set_xlabel("keys", fontsize=8)
+    figure, axes = _panels(len(panels), 2.0, 2.3)
+    for ax, (title, seen) in zip(axes, panels.items()):
+        seen = np.asarray(seen)
+        if seen.ndim != 2 or seen.dtype != bool:
+            raise ValueError(f"{title}: a mask is bool[T, S], not {seen.dtype}{list(seen.shape)}")
+        for (t, s), one in np.ndenumerate(seen):
+            _square(ax, s, t, "", COLOURS[0] if one else "#fff", INK, "")
+        _grid(ax, seen.shape, title)
+    axes[0].set_ylabel("queries", fontsize=8)
+    axes[0].set_xlabel("keys", fontsize=8)
     return Picture(figure, alt, caption)
 
 
+@styled
 def blocks(panels: Mapping, alt: str, *, caption: str = "") -> Picture:
     """The blocks of a score matrix, each with its number in the order of computation; those left out are hatched.
 
     panels  {title: ((rows, columns) of blocks, [Block, …])}, blocks of `kernels.attention.masks` in the order of computation
     """
-    with rc_context(STYLE):
-        widest = max(shape[1] for shape, _ in panels.values())
-        tallest = max(shape[0] for shape, _ in panels.values())
-        figure, axes = _panels(len(panels), 0.36 * widest + 0.5, 0.36 * tallest + 0.6, 0.4)
-        met = set()
-        for ax, (title, (shape, order)) in zip(axes, panels.items()):
-            number = {(b.i, b.j): (n, b.whole) for n, b in enumerate(order)}
-            for i, j in np.ndindex(*shape):
-                n, whole = number.get((i, j), ("", None))
-                kind = "not visited" if whole is None else "whole" if whole else "cut by the mask"
-                fill, ink, hatch = BLOCKS[kind]
-                met.add(kind)
-                _square(ax, j, i, str(n), fill, ink, hatch)
-            _grid(ax, shape, title)
-        axes[0].set_ylabel("blocks of queries", fontsize=8)
-        axes[0].set_xlabel("blocks of keys", fontsize=8)
-        shown = [
-            Patch(facecolor=fill, edgecolor="#777", hatch=hatch, label=kind)
-            for kind, (fill, _, hatch) in BLOCKS.items()
-            if kind in met
-        ]
-        figure.legend(handles=shown, loc="outside lower center", ncols=3, fontsize=8)
+    widest = max(shape[1] for shape, _ in panels.values())
+    tallest = max(shape[0] for shape, _ in panels.values())
+    figure, axes = _panels(len(panels), 0.36 * widest + 0.5, 0.36 * tallest + 0.6, 0.4)
+    met = set()
+    for ax, (title, (shape, order)) in zip(axes, panels.items()):
+        number = {(b.i, b.j): (n, b.whole) for n, b in enumerate(order)}
+        for i, j in np.ndindex(*shape):
+            n, whole = number.get((i, j), ("", None))
+            kind = "not visited" if whole is None else "whole" if whole else "cut by the mask"
+            fill, ink, hatch = BLOCKS[kind]
+            met.add(kind)
+            _square(ax, j, i, str(n), fill, ink, hatch)
+        _grid(ax, shape, title)
+    axes[0].set_ylabel("blocks of queries", fontsize=8)
+    axes[0].set_xlabel("blocks of keys", fontsize=8)
+    there = {kind: look for kind, look in BLOCKS.items() if kind in met}
+    legend(figure, {k: {"facecolor": f, "hatch": h, "edgecolor": "#777"} for k, (f, _, h) in there.items()}, 3)
     return Picture(figure, alt, caption)
 
 
+@styled
 def work(panels: Mapping[str, Sequence], alt: str, *, caption: str = "") -> Picture:
     """Maps of work: hops downwards, devices to the right, in each square its work, the darker the more.
 
     panels  {title: [[work of device 0, 1, …] of each hop]}; a thick frame marks devices that a hop waits for, where it is not
             all of them, and what the hops wait for together stands under the map
     """
-    with rc_context(STYLE):
-        most = max(np.max(rows) for rows in panels.values())
-        n = max(np.shape(rows)[1] for rows in panels.values())
-        figure, axes = _panels(len(panels), 0.5 * n + 0.7, 0.42 * n + 1.4)
-        for ax, (title, rows) in zip(axes, panels.items()):
-            rows = np.asarray(rows)
-            for (r, i), w in np.ndenumerate(rows):
-                share = w / most
-                grey = 1 - 0.72 * share
-                _square(ax, i, r, f"{w:,}", (grey, grey, 1 - 0.5 * share), "#fff" if share > 0.6 else INK, "")
-            for r, row in enumerate(rows):
-                for i in np.flatnonzero(row == row.max()) if row.min() < row.max() else ():
-                    ax.add_patch(Rectangle((i, r), 1, 1, facecolor="none", edgecolor=INK, linewidth=2.2, zorder=3))
-            _grid(ax, rows.shape, title)
-            for axis, count in ((ax.xaxis, rows.shape[1]), (ax.yaxis, rows.shape[0])):
-                axis.set_ticks(np.arange(count) + 0.5, range(count), fontsize=8)
-            ax.tick_params(length=0)
-            ax.set_xlabel(f"devices; waited for: {rows.max(1).sum():,}", fontsize=8)
-        axes[0].set_ylabel("hops", fontsize=8)
+    most = max(np.max(rows) for rows in panels.values())
+    n = max(np.shape(rows)[1] for rows in panels.values())
+    figure, axes = _panels(len(panels), 0.5 * n + 0.7, 0.42 * n + 1.4)
+    for ax, (title, rows) in zip(axes, panels.items()):
+        rows = np.asarray(rows)
+        for (r, i), w in np.ndenumerate(rows):
+            share = w / most
+            grey = 1 - 0.72 * share
+            _square(ax, i, r, f"{w:,}", (grey, grey, 1 - 0.5 * share), "#fff" if share > 0.6 else INK, "")
+        for r, row in enumerate(rows):
+            for i in np.flatnonzero(row == row.max()) if row.min() < row.max() else ():
+                box(ax, i, r, 1, 1, fill="none", linewidth=2.2, zorder=3)
+        _grid(ax, rows.shape, title)
+        for axis, count in ((ax.xaxis, rows.shape[1]), (ax.yaxis, rows.shape[0])):
+            axis.set_ticks(np.arange(count) + 0.5, range(count), fontsize=8)
+        ax.tick_params(length=0)
+        ax.set_xlabel(f"devices; waited for: {rows.max(1).sum():,}", fontsize=8)
+    axes[0].set_ylabel("hops", fontsize=8)
     return Picture(figure, alt, caption)
 
 
@@ -105,9 +100,9 @@ def _panels(count: int, width: float, height: float, legend: float = 0.0):
 
 
 def _square(ax, x: int, y: int, text: str, fill, ink: str, hatch: str) -> None:
-    ax.add_patch(Rectangle((x, y), 1, 1, facecolor=fill, edgecolor="#999", linewidth=0.5, hatch=hatch))
+    box(ax, x, y, 1, 1, fill=fill, edgecolor="#999", linewidth=0.5, hatch=hatch)
     if text:
-        ax.text(x + 0.5, y + 0.5, text, ha="center", va="center", fontsize=7, color=ink)
+        write(ax, x + 0.5, y + 0.5, text, 7, color=ink)
 
 
 def _grid(ax, shape: tuple[int, int], title: str) -> None:
@@ -133,27 +128,23 @@ def tables(form: str, T: int, C: int) -> list[int]:
     return {"parallel": [T], "chunked": [C] * (T // C), "recurrent": []}[form]
 
 
+@styled
 def linear_forms(T: int, C: int, alt: str, *, caption: str = "") -> Picture:
     """Queries downwards, keys to the right: which weights are made (filled), and where the state (U, Z) is handed on (arrows)."""
-    with rc_context(STYLE):
-        figure, axes = canvas(5.2, 2.3, 1, len(FORMS))
-        for ax, form in zip(axes, FORMS):
-            at = 0
-            for side in tables(form, T, C):
-                ax.add_patch(
-                    Polygon([(at, at), (at, at + side), (at + side, at + side)], facecolor=COLOURS[4], edgecolor=INK)
-                )
-                at += side
-            step = {"parallel": T, "chunked": C, "recurrent": 1}[form]
-            for k in range(step, T, step):
-                ax.add_patch(
-                    FancyArrowPatch((k - step / 2, k - step * 0.25), (k + step * 0.12, k + step * 0.3), arrowstyle="-|>",
-                                    mutation_scale=9, linewidth=1.6, color=COLOURS[1], shrinkA=0, shrinkB=0)
-                )  # fmt: skip
-            ax.add_patch(Rectangle((0, 0), T, T, fill=False, edgecolor="#999", linestyle="--"))
-            ax.set(xlim=(-0.2, T + 0.2), ylim=(T + 0.2, -0.2), aspect="equal")
-            ax.set_title(form, fontsize=10)
-            ax.set_axis_off()
+    figure, axes = canvas(5.2, 2.3, 1, len(FORMS))
+    for ax, form in zip(axes, FORMS):
+        at = 0
+        for side in tables(form, T, C):
+            corners = (at, at), (at, at + side), (at + side, at + side)
+            ax.add_patch(Polygon(corners, facecolor=COLOURS[4], edgecolor=INK))
+            at += side
+        step = {"parallel": T, "chunked": C, "recurrent": 1}[form]
+        for k in range(step, T, step):
+            start, end = (k - step / 2, k - step * 0.25), (k + step * 0.12, k + step * 0.3)
+            arrow(ax, start, end, width=1.6, color=COLOURS[1])
+        box(ax, 0, 0, T, T, fill=None, edgecolor="#999", linestyle="--")
+        bare(ax, xlim=(-0.2, T + 0.2), ylim=(T + 0.2, -0.2), aspect="equal")
+        ax.set_title(form, fontsize=10)
     return Picture(figure, alt, caption)
 
 
@@ -168,25 +159,20 @@ def kv_head(n: int, N: int, K: int) -> int:
     return n // (N // K)
 
 
+@styled
 def shared_heads(N: int, Ks: Sequence[int], alt: str, *, caption: str = "") -> Picture:
     """A row for each number of KV heads: query heads above, keys and values below, a line from each to the head that it uses."""
-    with rc_context(STYLE):
-        figure, axes = canvas(5.2, 1.45 * len(Ks), len(Ks))
-        for ax, K in zip(axes, Ks):
-            for n in range(N):
-                k = kv_head(n, N, K)
-                ax.plot([n + 0.4, _middle(k, N, K)], [2.1, 1.0], color=INK, linewidth=1)
-                ax.add_patch(Rectangle((n, 2.1), 0.8, 0.7, facecolor=COLOURS[5] + "80", edgecolor=INK))
-                ax.text(n + 0.4, 2.45, f"$q_{n}$", ha="center", va="center", fontsize=9)
-            for k in range(K):
-                ax.add_patch(
-                    Rectangle((_middle(k, N, K) - 0.48, 0.2), 0.96, 0.8, facecolor=COLOURS[0] + "60", edgecolor=INK)
-                )
-                ax.text(_middle(k, N, K), 0.6, f"$k_{k}, v_{k}$", ha="center", va="center", fontsize=8)
-            name = "MHA" if K == N else "MQA" if K == 1 else "GQA"
-            ax.set_title(f"{name}: $N$ = {N}, $K$ = {K}, $G$ = {N // K}", loc="left", fontsize=10)
-            ax.set(xlim=(-0.2, N + 0.1), ylim=(0.1, 2.9))
-            ax.set_axis_off()
+    figure, axes = canvas(5.2, 1.45 * len(Ks), len(Ks))
+    for ax, K in zip(axes, Ks):
+        for n in range(N):
+            k = kv_head(n, N, K)
+            ax.plot([n + 0.4, _middle(k, N, K)], [2.1, 1.0], color=INK, linewidth=1)
+            box(ax, n, 2.1, 0.8, 0.7, f"$q_{n}$", COLOURS[5] + "80", 9)
+        for k in range(K):
+            box(ax, _middle(k, N, K) - 0.48, 0.2, 0.96, 0.8, f"$k_{k}, v_{k}$", COLOURS[0] + "60")
+        name = "MHA" if K == N else "MQA" if K == 1 else "GQA"
+        ax.set_title(f"{name}: $N$ = {N}, $K$ = {K}, $G$ = {N // K}", loc="left", fontsize=10)
+        bare(ax, xlim=(-0.2, N + 0.1), ylim=(0.1, 2.9))
     return Picture(figure, alt, caption)
 
 

@@ -3,11 +3,10 @@
 from collections.abc import Mapping, Sequence
 from itertools import product
 
-from matplotlib import rc_context
-from matplotlib.patches import FancyArrowPatch, Patch, Rectangle
+from matplotlib.patches import FancyArrowPatch
 
 from helpers.costs.sharding.sharded_array import Mesh, parse
-from helpers.plot.picture import COLOURS, INK, STYLE, Picture, canvas
+from helpers.plot.picture import COLOURS, INK, Picture, bare, box, canvas, legend, styled
 
 WHOLE = "#d9d9d9"
 FILLS, HATCHES = tuple(COLOURS[i] + "a0" for i in (0, 5, 2, 3)), ("", "//", "--", "xx")
@@ -30,6 +29,7 @@ def owners(text: str, mesh: Mesh, sizes: Mapping[str, int]) -> dict[tuple[int, .
     return dict(sorted(held.items()))
 
 
+@styled
 def sharded_cache(
     ways: Mapping[str, str], mesh: Mesh, sizes: Mapping[str, int], alt: str, *, caption: str = ""
 ) -> Picture:
@@ -38,26 +38,22 @@ def sharded_cache(
     ways  {title: the cache in the course's notation}, of dimensions B, S and, if there are heads, K
     """
     heads, S = sizes.get("K", 1), sizes["S"]
-    with rc_context(STYLE):
-        grid = (len(ways), 1) if heads > 1 else (1, len(ways))
-        figure, axes = canvas(5.2, 0.45 + 1.12 * grid[0] + 0.3 * (heads == 1), *grid)
-        for ax, (title, text) in zip(axes, ways.items()):
-            _sheets(ax, owners(text, mesh, sizes), S)
-            for k in range(heads):
-                ax.text(k * (S + 1.2) + S / 2, sizes["B"] + 0.15, f"head {k}" if heads > 1 else "all heads",
-                        ha="center", va="top", fontsize=8)  # fmt: skip
-            ax.text(-0.3, sizes["B"] / 2, "$B$", ha="right", va="center", fontsize=9)
-            ax.text(S / 2, -0.1, "$S$", ha="center", va="bottom", fontsize=9)
-            said = f"{title}: {text}" if heads > 1 else f"{title}\n{text}"
-            ax.set_title(said, fontsize=9, loc="left", pad=12)
-            ax.set(xlim=(-1, heads * (S + 1.2) + 0.2), ylim=(sizes["B"] + 1.2, -0.2))
-            ax.set_axis_off()
-        shown = [
-            Patch(facecolor=FILLS[d], hatch=HATCHES[d], edgecolor=INK, label=f"device {d}") for d in range(mesh.devices)
-        ]
-        if any(len(d) > 1 for text in ways.values() for d in owners(text, mesh, sizes).values()):
-            shown.append(Patch(facecolor=WHOLE, edgecolor=INK, label="on all"))
-        figure.legend(handles=shown, loc="outside lower center", ncols=5, fontsize=8, columnspacing=1)
+    grid = (len(ways), 1) if heads > 1 else (1, len(ways))
+    figure, axes = canvas(5.2, 0.45 + 1.12 * grid[0] + 0.3 * (heads == 1), *grid)
+    for ax, (title, text) in zip(axes, ways.items()):
+        _sheets(ax, owners(text, mesh, sizes), S)
+        for k in range(heads):
+            ax.text(k * (S + 1.2) + S / 2, sizes["B"] + 0.15, f"head {k}" if heads > 1 else "all heads",
+                    ha="center", va="top", fontsize=8)  # fmt: skip
+        ax.text(-0.3, sizes["B"] / 2, "$B$", ha="right", va="center", fontsize=9)
+        ax.text(S / 2, -0.1, "$S$", ha="center", va="bottom", fontsize=9)
+        said = f"{title}: {text}" if heads > 1 else f"{title}\n{text}"
+        ax.set_title(said, fontsize=9, loc="left", pad=12)
+        bare(ax, xlim=(-1, heads * (S + 1.2) + 0.2), ylim=(sizes["B"] + 1.2, -0.2))
+    looks = {f"device {d}": (FILLS[d], HATCHES[d]) for d in range(mesh.devices)}
+    if any(len(d) > 1 for text in ways.values() for d in owners(text, mesh, sizes).values()):
+        looks["on all"] = WHOLE
+    legend(figure, looks, 5, columnspacing=1)
     return Picture(figure, alt, caption)
 
 
@@ -66,36 +62,34 @@ def _sheets(ax, held: Mapping[tuple[int, ...], tuple[int, ...]], S: int) -> None
     for k, devices in dict.fromkeys(((*at, 0)[2], devices) for at, devices in held.items()):
         mine = [at[:2] for at, d in held.items() if d == devices and (*at, 0)[2] == k]
         (b, s), (b_end, s_end) = min(mine), max(mine)
-        one = len(devices) == 1
-        box = dict(facecolor=FILLS[devices[0]] if one else WHOLE, hatch=HATCHES[devices[0]] if one else "")
-        at = (k * (S + 1.2) + s, b)
-        ax.add_patch(Rectangle(at, s_end + 1 - s, b_end + 1 - b, edgecolor=INK, linewidth=0.9, **box))
+        fill, hatch = (FILLS[devices[0]], HATCHES[devices[0]]) if len(devices) == 1 else (WHOLE, "")
+        left = k * (S + 1.2) + s
+        box(ax, left, b, s_end + 1 - s, b_end + 1 - b, fill=fill, hatch=hatch, linewidth=0.9)
 
 
+@styled
 def pools(prefill: int, decode: int, sent: str, alt: str, *, caption: str = "") -> Picture:
     """Chips that prefill on the left, chips that decode on the right, and what goes between them.
 
     sent  the text on the arrow between the pools, such as the bytes of a cache
     """
-    with rc_context(STYLE):
-        figure, ax = canvas(5.2, 2.5)
-        for x, count, fill, title, said in (
-            (1.6, prefill, COLOURS[0], "prefill", "whole prompts,\nwaits for arithmetic"),
-            (7.0, decode, COLOURS[5], "decode", "one token of each sequence,\nwaits for memory"),
-        ):
-            ax.add_patch(Rectangle((x - 0.2, 0.9), 3.0, 2.3, fill=False, edgecolor=INK, linestyle="--"))
-            ax.text(x + 1.3, 3.3, f"{title}: {count} chips", ha="center", va="bottom", fontsize=9, weight="bold")
-            for i in range(count):
-                row, column = divmod(i, 4)
-                box = dict(facecolor=fill + "80", edgecolor=INK, hatch="" if title == "prefill" else "//")
-                ax.add_patch(Rectangle((x + 0.68 * column, 2.35 - 0.75 * row), 0.55, 0.55, **box))
-            ax.text(x + 1.3, 0.75, said, ha="center", va="top", fontsize=8)
-        for start, end, text in ((0.1, 1.4, "prompts"), (4.4, 6.8, sent), (9.8, 11.1, "tokens")):
-            ends = (start, 2.0), (end, 2.0)
-            ax.add_patch(FancyArrowPatch(*ends, arrowstyle="-|>", mutation_scale=11, color=INK, linewidth=1.5))
-            ax.text((start + end) / 2, 2.15, text, ha="center", va="bottom", fontsize=8)
-        ax.set(xlim=(0, 11.3), ylim=(-0.2, 3.9))
-        ax.set_axis_off()
+    figure, ax = canvas(5.2, 2.5)
+    for x, count, fill, title, said in (
+        (1.6, prefill, COLOURS[0], "prefill", "whole prompts,\nwaits for arithmetic"),
+        (7.0, decode, COLOURS[5], "decode", "one token of each sequence,\nwaits for memory"),
+    ):
+        box(ax, x - 0.2, 0.9, 3.0, 2.3, fill=None, linestyle="--")
+        ax.text(x + 1.3, 3.3, f"{title}: {count} chips", ha="center", va="bottom", fontsize=9, weight="bold")
+        for i in range(count):
+            row, column = divmod(i, 4)
+            hatch = "" if title == "prefill" else "//"
+            box(ax, x + 0.68 * column, 2.35 - 0.75 * row, 0.55, 0.55, fill=fill + "80", hatch=hatch)
+        ax.text(x + 1.3, 0.75, said, ha="center", va="top", fontsize=8)
+    for start, end, text in ((0.1, 1.4, "prompts"), (4.4, 6.8, sent), (9.8, 11.1, "tokens")):
+        ends = (start, 2.0), (end, 2.0)
+        ax.add_patch(FancyArrowPatch(*ends, arrowstyle="-|>", mutation_scale=11, color=INK, linewidth=1.5))
+        ax.text((start + end) / 2, 2.15, text, ha="center", va="bottom", fontsize=8)
+    bare(ax, xlim=(0, 11.3), ylim=(-0.2, 3.9))
     return Picture(figure, alt, caption)
 
 
@@ -107,24 +101,21 @@ LAYOUTS = {
 STORES = ("caches", "attention", "experts")
 
 
+@styled
 def attention_layouts(chips: int, alt: str, *, caption: str = "", layouts: Sequence[str] = tuple(LAYOUTS)) -> Picture:
     """What each chip holds of a model with latent attention and experts: a filled box is all of it, a strip its own part."""
-    with rc_context(STYLE):
-        figure, axes = canvas(5.2, 2.1 * len(layouts), len(layouts))
-        for ax, layout in zip(axes, layouts):
-            for i in range(chips):
-                for j, (name, how) in enumerate(zip(STORES, LAYOUTS[layout])):
-                    x, y = 2.4 * i, 1.1 * j
-                    ax.add_patch(Rectangle((x, y), 1.9, 0.8, facecolor="#fff", edgecolor=INK, linewidth=0.9))
-                    at, wide = (x, 1.9) if how == "whole" else (x + i * 1.9 / chips, 1.9 / chips)
-                    box = dict(
-                        facecolor=(COLOURS[4], COLOURS[5], COLOURS[2])[j], edgecolor=INK, hatch=("", "//", "--")[j]
-                    )
-                    ax.add_patch(Rectangle((at, y), wide, 0.8, linewidth=0.9, **box))
-                    if i == 0:
-                        ax.text(-0.2, y + 0.4, name, ha="right", va="center", fontsize=8)
-                ax.text(2.4 * i + 0.95, -0.15, f"chip {i}", ha="center", va="bottom", fontsize=8)
-            ax.set_title(layout, fontsize=9, loc="left")
-            ax.set(xlim=(-2.3, 2.4 * chips), ylim=(3.15, -0.65))
-            ax.set_axis_off()
+    figure, axes = canvas(5.2, 2.1 * len(layouts), len(layouts))
+    for ax, layout in zip(axes, layouts):
+        for i in range(chips):
+            for j, (name, how) in enumerate(zip(STORES, LAYOUTS[layout])):
+                x, y = 2.4 * i, 1.1 * j
+                box(ax, x, y, 1.9, 0.8, fill="#fff", linewidth=0.9)
+                at, wide = (x, 1.9) if how == "whole" else (x + i * 1.9 / chips, 1.9 / chips)
+                fill, hatch = ((COLOURS[4], ""), (COLOURS[5], "//"), (COLOURS[2], "--"))[j]
+                box(ax, at, y, wide, 0.8, fill=fill, hatch=hatch, linewidth=0.9)
+                if i == 0:
+                    ax.text(-0.2, y + 0.4, name, ha="right", va="center", fontsize=8)
+            ax.text(2.4 * i + 0.95, -0.15, f"chip {i}", ha="center", va="bottom", fontsize=8)
+        ax.set_title(layout, fontsize=9, loc="left")
+        bare(ax, xlim=(-2.3, 2.4 * chips), ylim=(3.15, -0.65))
     return Picture(figure, alt, caption)

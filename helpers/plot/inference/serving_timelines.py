@@ -3,13 +3,26 @@
 from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
-from matplotlib import rc_context
-from matplotlib.patches import Patch, Rectangle
 from matplotlib.ticker import LogLocator
 
 from helpers.costs.inference.engine_simulation import batched, interleaved
 from helpers.costs.inference.speculative_decoding import acceptance
-from helpers.plot.picture import COLOURS, DASHES, INK, MARKERS, STYLE, Picture, canvas, dress
+from helpers.plot.charts import mark
+from helpers.plot.picture import (
+    COLOURS,
+    DASHES,
+    INK,
+    MARKERS,
+    PAPER,
+    Picture,
+    bare,
+    box,
+    canvas,
+    dress,
+    legend,
+    styled,
+    write,
+)
 
 # What a server does: fill and text, from dark to light, so that they differ in grey, too.
 SPANS = {
@@ -28,6 +41,7 @@ BLOCKS = {
 HATCHES = ("", "///", "---", "xxx", "\\\\\\", "++")  # no dots: the file of a drawing holds the curves of each
 
 
+@styled
 def tradeoff(
     curves: Mapping, xlabel: str, ylabel: str, alt: str, *, marks: Mapping | None = None, caption: str = ""
 ) -> Picture:
@@ -36,39 +50,30 @@ def tradeoff(
     curves  {label: (xs, ys, texts)}; an empty text leaves the point without one
     marks   {label: x} vertical lines, such as a latency that has to be kept
     """
-    with rc_context(STYLE):
-        figure, ax = canvas(6.2, 4.2)
-        leftmost = min((min(xs) for xs, _, _ in curves.values() if len(xs)), default=0)
-        for i, (label, (xs, ys, texts)) in enumerate(curves.items()):
-            if not len(xs) == len(ys) == len(texts):
-                raise ValueError(
-                    f"{label}: every point has an x, a y and a text, not {len(xs)}, {len(ys)}, {len(texts)}"
-                )
-            ax.plot(
-                xs, ys, label=label, color=COLOURS[i % 6], linestyle=DASHES[i % 6], marker=MARKERS[i % 6], markersize=5
-            )
-            for x, y, text in zip(xs, ys, texts):
-                left = i % 2 and x > leftmost  # a text to the left of the leftmost point would lie on the axis
-                place = (-6, 4) if left else (0, -18) if i % 2 else (5, -9)
-                ax.annotate(
-                    text, (x, y), xytext=place, textcoords="offset points", ha="right" if left else "left",
-                    fontsize=7, color="#333",
-                )  # fmt: skip
-        for label, at in (marks or {}).items():
-            ax.axvline(at, color="#555", linewidth=1, linestyle=":")
+    figure, ax = canvas(6.2, 4.2)
+    leftmost = min((min(xs) for xs, _, _ in curves.values() if len(xs)), default=0)
+    for i, (label, (xs, ys, texts)) in enumerate(curves.items()):
+        if not len(xs) == len(ys) == len(texts):
+            raise ValueError(f"{label}: every point has an x, a y and a text, not {len(xs)}, {len(ys)}, {len(texts)}")
+        ax.plot(xs, ys, label=label, color=COLOURS[i % 6], linestyle=DASHES[i % 6], marker=MARKERS[i % 6], markersize=5)
+        for x, y, text in zip(xs, ys, texts):
+            left = i % 2 and x > leftmost  # a text to the left of the leftmost point would lie on the axis
+            place = (-6, 4) if left else (0, -18) if i % 2 else (5, -9)
             ax.annotate(
-                label, (at, 0.02), xycoords=("data", "axes fraction"), xytext=(-2, 0), textcoords="offset points",
-                rotation=90, ha="right", va="bottom", fontsize=8, color="#333",
+                text, (x, y), xytext=place, textcoords="offset points", ha="right" if left else "left",
+                fontsize=7, color="#333",
             )  # fmt: skip
-        dress(ax, xlabel, ylabel, "xy")
-        for axis in (ax.xaxis, ax.yaxis):  # plain numbers: such curves span a decade or two
-            axis.set_major_locator(LogLocator(subs=(1, 2, 3, 5)))
-            axis.set_major_formatter(lambda x, _: f"{x:,g}")
-            axis.set_minor_formatter("")
-        figure.legend(loc="outside lower center", ncols=3, fontsize=8)
+    mark(ax, marks or {})
+    dress(ax, xlabel, ylabel, "xy")
+    for axis in (ax.xaxis, ax.yaxis):  # plain numbers: such curves span a decade or two
+        axis.set_major_locator(LogLocator(subs=(1, 2, 3, 5)))
+        axis.set_major_formatter(lambda x, _: f"{x:,g}")
+        axis.set_minor_formatter("")
+    figure.legend(loc="outside lower center", ncols=3, fontsize=8)
     return Picture(figure, alt, caption)
 
 
+@styled
 def served(panels: Mapping, xlabel: str, alt: str, *, caption: str = "") -> Picture:
     """One panel for each design: a row for each server and slot, bars for what it did, and in each the request's name.
 
@@ -79,28 +84,25 @@ def served(panels: Mapping, xlabel: str, alt: str, *, caption: str = "") -> Pict
     kinds = {kind for bars in panels.values() for *_, kind, _ in bars}
     if strange := sorted(kinds - set(SPANS)):
         raise ValueError(f"a bar is one of {', '.join(SPANS)}, not {', '.join(strange)}")
-    with rc_context(STYLE):
-        figure, axes = canvas(8.0, 0.7 + sum(0.5 + 0.24 * len(rows) for rows in lanes.values()), len(panels))
-        for ax, (title, bars) in zip(np.atleast_1d(axes), panels.items()):
-            for lane, start, end, kind, text in bars:
-                fill, ink = SPANS[kind]
-                y = lanes[title].index(lane)
-                ax.add_patch(
-                    Rectangle((start, y + 0.06), end - start, 0.88, facecolor=fill, edgecolor=INK, linewidth=0.5)
-                )
-                if (end - start) / span > 0.012 * max(1, len(text)):
-                    ax.text((start + end) / 2, y + 0.5, text, ha="center", va="center", fontsize=6, color=ink)
-            ax.set(xlim=(0, span * 1.01), ylim=(len(lanes[title]), 0), yticks=np.arange(len(lanes[title])) + 0.5)
-            ax.set_yticklabels(lanes[title], fontsize=7)
-            ax.set_title(title, fontsize=9, loc="left")
-            ax.tick_params(labelsize=8)
-            ax.grid(visible=False)
-        np.atleast_1d(axes)[-1].set_xlabel(xlabel)
-        shown = [Patch(facecolor=SPANS[k][0], edgecolor=INK, label=k) for k in SPANS if k in kinds]
-        figure.legend(handles=shown, loc="outside lower center", ncols=4, fontsize=8)
+    figure, axes = canvas(8.0, 0.7 + sum(0.5 + 0.24 * len(rows) for rows in lanes.values()), len(panels))
+    for ax, (title, bars) in zip(np.atleast_1d(axes), panels.items()):
+        for lane, start, end, kind, text in bars:
+            fill, ink = SPANS[kind]
+            y = lanes[title].index(lane)
+            box(ax, start, y + 0.06, end - start, 0.88, fill=fill, linewidth=0.5)
+            if (end - start) / span > 0.012 * max(1, len(text)):
+                write(ax, (start + end) / 2, y + 0.5, text, 6, color=ink)
+        ax.set(xlim=(0, span * 1.01), ylim=(len(lanes[title]), 0), yticks=np.arange(len(lanes[title])) + 0.5)
+        ax.set_yticklabels(lanes[title], fontsize=7)
+        ax.set_title(title, fontsize=9, loc="left")
+        ax.tick_params(labelsize=8)
+        ax.grid(visible=False)
+    np.atleast_1d(axes)[-1].set_xlabel(xlabel)
+    legend(figure, {kind: fill for kind, (fill, _) in SPANS.items() if kind in kinds}, 4)
     return Picture(figure, alt, caption)
 
 
+@styled
 def pages(moments: Mapping, alt: str, *, caption: str = "") -> Picture:
     """A pool of pages at several moments, one above the other: in each page its number and whose it is, a place for each token.
 
@@ -108,34 +110,31 @@ def pages(moments: Mapping, alt: str, *, caption: str = "") -> Picture:
     """
     names = list(dict.fromkeys(name for b in moments.values() for name in b.names()))
     across = max(b.pages for b in moments.values())
-    with rc_context(STYLE):
-        figure, axes = canvas(0.4 + 0.72 * across, 0.4 + 1.0 * len(moments), len(moments))
-        for ax, (title, b) in zip(np.atleast_1d(axes), moments.items()):
-            for page in range(b.pages):
-                owners = [n for n in b.names() if page in b.table(n)]
-                used = max((min(b.size, b.length(n) - b.size * b.table(n).index(page)) for n in owners), default=0)
-                _page(ax, page, b.size, used, owners, names)
-            ax.set(xlim=(-0.02, across + 0.02), ylim=(-0.42, 1.1))
-            ax.set_title(f"{title}: {b.available} of {b.pages} free", fontsize=9, loc="left", pad=2)
-            ax.axis("off")
+    figure, axes = canvas(0.4 + 0.72 * across, 0.4 + 1.0 * len(moments), len(moments))
+    for ax, (title, b) in zip(np.atleast_1d(axes), moments.items()):
+        for page in range(b.pages):
+            owners = [n for n in b.names() if page in b.table(n)]
+            used = max((min(b.size, b.length(n) - b.size * b.table(n).index(page)) for n in owners), default=0)
+            _page(ax, page, b.size, used, owners, names)
+        bare(ax, xlim=(-0.02, across + 0.02), ylim=(-0.42, 1.1))
+        ax.set_title(f"{title}: {b.available} of {b.pages} free", fontsize=9, loc="left", pad=2)
     return Picture(figure, alt, caption)
 
 
 def _page(ax, page: int, size: int, used: int, owners: list, names: list) -> None:
     """A box of `size` places, the used ones filled in the colour and hatch of the first owner; its owners stand below."""
     for place in range(size):
-        fill = dict(facecolor="#fff")
+        look = {}
         if place < used:
             i = names.index(owners[0]) % 6
-            fill = dict(facecolor=COLOURS[(4, 5, 2, 3, 0, 1)[i]], hatch=HATCHES[i], alpha=0.6)
-        at = (page + 0.04 + 0.92 * place / size, 0.3)
-        ax.add_patch(Rectangle(at, 0.92 / size, 0.75, edgecolor="#555", linewidth=0.5, **fill))
-    edge = dict(facecolor="none", edgecolor=INK, linewidth=1.2 + 1.3 * (len(owners) > 1))
-    ax.add_patch(Rectangle((page + 0.04, 0.3), 0.92, 0.75, **edge))
+            look = {"facecolor": COLOURS[(4, 5, 2, 3, 0, 1)[i]], "hatch": HATCHES[i], "alpha": 0.6}
+        box(ax, page + 0.04 + 0.92 * place / size, 0.3, 0.92 / size, 0.75, edgecolor="#555", linewidth=0.5, **look)
+    box(ax, page + 0.04, 0.3, 0.92, 0.75, fill="none", linewidth=1.2 + 1.3 * (len(owners) > 1))
     said = f"{page}: {', '.join(map(str, owners)) or 'free'}"
     ax.text(page + 0.5, 0.22, said, ha="center", va="top", fontsize=7, color=INK if owners else "#666")
 
 
+@styled
 def trees(frames: Mapping, alt: str, *, caption: str = "") -> Picture:
     """A tree of prefixes after each of several prompts, side by side: what the prompt found, what it added, what made room.
 
@@ -146,33 +145,26 @@ def trees(frames: Mapping, alt: str, *, caption: str = "") -> Picture:
     deep = max(len(path) for paths in frames.values() for path in paths)
     tall = max(row for rows in laid.values() for row in rows.values()) + 1
     down = -(-len(frames) // 2)
-    with rc_context(STYLE):
-        figure, axes = canvas(
-            1.15 * deep * min(2, len(frames)), down * (0.5 + 0.42 * tall) + 0.4, down, min(2, len(frames))
-        )
-        flat = np.ravel(axes)
-        for ax in flat[len(frames) :]:
-            ax.remove()
-        for ax, (title, paths) in zip(flat, frames.items()):
-            rows = laid[title]
-            for path, kind in paths.items():
-                fill, ink, edge = BLOCKS[kind]
-                x, y = len(path) - 1, rows[path]
-                if len(path) > 1:
-                    ax.plot([x - 0.18, x + 0.02], [rows[path[:-1]], y], color="#777", linewidth=0.8)
-                box = dict(facecolor=fill, edgecolor=INK, linewidth=0.8, linestyle=edge)
-                ax.add_patch(Rectangle((x + 0.02, y - 0.32), 0.8, 0.64, zorder=3, **box))
-                ax.text(x + 0.42, y, str(path[-1]), ha="center", va="center", fontsize=7, color=ink, zorder=4)
-            ax.set(xlim=(-0.05, deep - 0.1), ylim=(tall - 0.5, -0.5))
-            ax.set_title(title, fontsize=9, loc="left")
-            ax.axis("off")
-        met = {kind for paths in frames.values() for kind in paths.values()}
-        shown = [
-            Patch(facecolor=fill, edgecolor=INK, linestyle=edge, label=kind)
-            for kind, (fill, _, edge) in BLOCKS.items()
-            if kind in met
-        ]
-        figure.legend(handles=shown, loc="outside lower center", ncols=4, fontsize=8)
+    figure, axes = canvas(
+        1.15 * deep * min(2, len(frames)), down * (0.5 + 0.42 * tall) + 0.4, down, min(2, len(frames))
+    )
+    flat = np.ravel(axes)
+    for ax in flat[len(frames) :]:
+        ax.remove()
+    for ax, (title, paths) in zip(flat, frames.items()):
+        rows = laid[title]
+        for path, kind in paths.items():
+            fill, ink, edge = BLOCKS[kind]
+            x, y = len(path) - 1, rows[path]
+            if len(path) > 1:
+                ax.plot([x - 0.18, x + 0.02], [rows[path[:-1]], y], color="#777", linewidth=0.8)
+            box(ax, x + 0.02, y - 0.32, 0.8, 0.64, fill=fill, linewidth=0.8, linestyle=edge, zorder=3)
+            write(ax, x + 0.42, y, str(path[-1]), 7, color=ink, zorder=4)
+        bare(ax, xlim=(-0.05, deep - 0.1), ylim=(tall - 0.5, -0.5))
+        ax.set_title(title, fontsize=9, loc="left")
+    met = {kind for paths in frames.values() for kind in paths.values()}
+    looks = {kind: {"facecolor": fill, "linestyle": edge} for kind, (fill, _, edge) in BLOCKS.items() if kind in met}
+    legend(figure, looks, 4)
     return Picture(figure, alt, caption)
 
 
@@ -195,6 +187,7 @@ KINDS = {
 }  # fmt: skip
 
 
+@styled
 def speculation(
     rounds: Mapping[str, tuple[Sequence[str], Sequence[str]]], before: Sequence[str], alt: str, *, caption: str = ""
 ) -> Picture:
@@ -203,69 +196,60 @@ def speculation(
     rounds  {title: (γ drafted tokens, γ + 1 of the model's own, each after the drafts before it)}
     before  the last tokens of the text
     """
-    with rc_context(STYLE):
-        figure, axes = canvas(5.2, 0.3 + 1.45 * len(rounds), len(rounds))
-        for ax, (title, (drafted, own)) in zip([axes] if len(rounds) == 1 else axes, rounds.items()):
-            right = next((i for i, (d, o) in enumerate(zip(drafted, own)) if d != o), len(drafted))
-            start = len(before)
-            for x, token in enumerate(before):
-                _token(ax, x, 0, token, "text")
-                _token(ax, x, 2, token, "text")
-            for x, token in enumerate(drafted):
-                _token(ax, start + x, 0, token, "draft" if x < right else "refused" if x == right else "unused")
-            for x, token in enumerate(own):
-                _token(ax, start + x, 1, token, "own" if x <= right else "unused")
-            for x, token in enumerate(own[: right + 1]):
-                _token(ax, start + x, 2, token, "kept" if x < right else "own")
-            for y, text in enumerate(("drafted", "one pass", "result")):
-                ax.text(-0.15, y + 0.5, text, ha="right", va="center", fontsize=8)
-            ax.set_title(f"{title}: {right} of {len(drafted)} drafts stay, {right + 1} tokens", fontsize=9, loc="left")
-            ax.set(xlim=(-1.3, start + max(len(o) for _, o in rounds.values())), ylim=(3.02, -0.02))
-            ax.set_axis_off()
-        names = {
-            "own": "the model's own",
-            "draft": "draft",
-            "kept": "accepted",
-            "refused": "refused",
-            "unused": "not used",
-        }
-        shown = [Patch(facecolor=KINDS[k][0], hatch=KINDS[k][1], edgecolor=INK, label=t) for k, t in names.items()]
-        figure.legend(handles=shown, loc="outside lower center", ncols=5, fontsize=7.5, columnspacing=1)
+    figure, axes = canvas(5.2, 0.3 + 1.45 * len(rounds), len(rounds))
+    for ax, (title, (drafted, own)) in zip([axes] if len(rounds) == 1 else axes, rounds.items()):
+        right = next((i for i, (d, o) in enumerate(zip(drafted, own)) if d != o), len(drafted))
+        start = len(before)
+        for x, token in enumerate(before):
+            _token(ax, x, 0, token, "text")
+            _token(ax, x, 2, token, "text")
+        for x, token in enumerate(drafted):
+            _token(ax, start + x, 0, token, "draft" if x < right else "refused" if x == right else "unused")
+        for x, token in enumerate(own):
+            _token(ax, start + x, 1, token, "own" if x <= right else "unused")
+        for x, token in enumerate(own[: right + 1]):
+            _token(ax, start + x, 2, token, "kept" if x < right else "own")
+        for y, text in enumerate(("drafted", "one pass", "result")):
+            ax.text(-0.15, y + 0.5, text, ha="right", va="center", fontsize=8)
+        ax.set_title(f"{title}: {right} of {len(drafted)} drafts stay, {right + 1} tokens", fontsize=9, loc="left")
+        bare(ax, xlim=(-1.3, start + max(len(o) for _, o in rounds.values())), ylim=(3.02, -0.02))
+    names = {"the model's own": "own", "draft": "draft", "accepted": "kept", "refused": "refused", "not used": "unused"}
+    legend(figure, {name: KINDS[kind] for name, kind in names.items()}, 5, fontsize=7.5, columnspacing=1)
     return Picture(figure, alt, caption)
 
 
 def _token(ax, x: int, y: int, text: str, kind: str) -> None:
     fill, hatch = KINDS[kind]
     faint = kind == "unused"
-    box = dict(facecolor=fill, hatch=hatch, edgecolor="#999" if faint else INK, linewidth=0.9)
-    ax.add_patch(Rectangle((x + 0.03, y + 0.1), 0.94, 0.8, linestyle=":" if faint else "-", **box))
-    paper = dict(bbox={"facecolor": "#fff", "edgecolor": "none", "pad": 0.6}) if hatch else {}
-    ax.text(x + 0.5, y + 0.5, text, ha="center", va="center", fontsize=8, color="#666" if faint else INK, **paper)
+    edge = {"edgecolor": "#999", "linestyle": ":"} if faint else {}
+    box(ax, x + 0.03, y + 0.1, 0.94, 0.8, fill=fill, hatch=hatch, linewidth=0.9, **edge)
+    write(ax, x + 0.5, y + 0.5, text, color="#666" if faint else INK, bbox=PAPER if hatch else None)
 
 
+@styled
 def accepted(p: Sequence[float], q: Sequence[float], tokens: Sequence[str], alt: str, *, caption: str = "") -> Picture:
     """Bars of a model's distribution p and a draft model's q over some tokens: their overlap is accepted, the excess of p drawn again."""
     both = [min(a, b) for a, b in zip(p, q)]
     places = range(len(tokens))
-    with rc_context(STYLE):
-        figure, ax = canvas(5.2, 2.9)
-        ax.bar(places, both, 0.62, color=COLOURS[2] + "a0", edgecolor=INK, label="min(p, q): drafted and accepted")
-        ax.bar(places, [a - m for a, m in zip(p, both)], 0.62, bottom=both, color=COLOURS[4], hatch="//", edgecolor=INK,
-               label="p − q: drawn when a draft is refused")  # fmt: skip
-        ax.bar(places, [b - m for b, m in zip(q, both)], 0.62, bottom=both, color="#fff", linestyle="--", edgecolor=INK,
-               label="q − p: drafted and refused")  # fmt: skip
-        ax.set_xticks(list(places), list(tokens))
-        ax.set_ylabel("probability")
-        ax.set_title(f"a draft is accepted with probability {acceptance(list(p), list(q)):.2f}", fontsize=9, loc="left")
-        ax.grid(axis="x", visible=False)
-        figure.legend(loc="outside lower center", ncols=1, fontsize=8)
+    figure, ax = canvas(5.2, 2.9)
+    ax.bar(places, both, 0.62, color=COLOURS[2] + "a0", edgecolor=INK, label="min(p, q): drafted and accepted")
+    ax.bar(places, [a - m for a, m in zip(p, both)], 0.62, bottom=both, color=COLOURS[4], hatch="//", edgecolor=INK,
+           label="p − q: drawn when a draft is refused")  # fmt: skip
+    ax.bar(places, [b - m for b, m in zip(q, both)], 0.62, bottom=both, color="#fff", linestyle="--", edgecolor=INK,
+           label="q − p: drafted and refused")  # fmt: skip
+    ax.set_xticks(list(places), list(tokens))
+    ax.set_ylabel("probability")
+    ax.set_title(f"a draft is accepted with probability {acceptance(list(p), list(q)):.2f}", fontsize=9, loc="left")
+    ax.grid(axis="x", visible=False)
+    figure.legend(loc="outside lower center", ncols=1, fontsize=8)
     return Picture(figure, alt, caption)
 
 
-EMPTY = "#bbb"
+HOLE = {"facecolor": "#fff", "edgecolor": "#bbb", "hatch": "////"}
 FILLS = tuple(COLOURS[i] + "b0" for i in (4, 5, 2, 3))
 
 
+@styled
 def batching(outputs: Sequence[int], slots: int, alt: str, *, caption: str = "") -> Picture:
     """Static batching above, continuous batching below: a row for each slot, a column for each decode step.
 
@@ -277,68 +261,53 @@ def batching(outputs: Sequence[int], slots: int, alt: str, *, caption: str = "")
         "continuous": interleaved(load, slots, lambda T: 0, lambda B, S: 1),
     }
     last = max(s.tokens[-1] for log in logs.values() for s in log.served)
-    with rc_context(STYLE):
-        figure, axes = canvas(5.2, 0.9 + 2 * (0.5 + 0.27 * slots), 2)
-        for ax, (name, log) in zip(axes, logs.items()):
-            end = max(s.tokens[-1] for s in log.served)
-            ax.add_patch(Rectangle((0, 0), end, slots, facecolor="#fff", edgecolor=EMPTY, hatch="////", linewidth=0))
-            for i, s in enumerate(log.served):
-                at, length = s.joined, s.tokens[-1] - s.joined
-                for fill in ("#fff", FILLS[i % 4]):  # paper hides the hatch of the empty slot
-                    box = dict(facecolor=fill, edgecolor=INK, linewidth=0.9)
-                    ax.add_patch(Rectangle((at, s.slot[1] + 0.06), length, 0.88, **box))
-                if length > 0.04 * last:
-                    ax.text(at + length / 2, s.slot[1] + 0.5, str(i), ha="center", va="center", fontsize=8)
-            ax.set_title(f"{name}: {end} steps, {log.slot_use:.0%} of the slots in use", loc="left", fontsize=9)
-            ax.set(xlim=(0, last * 1.01), ylim=(slots, 0), yticks=[k + 0.5 for k in range(slots)])
-            ax.set_yticklabels([f"slot {k}" for k in range(slots)], fontsize=8)
-            ax.tick_params(labelsize=8, left=False)
-            ax.grid(visible=False)
-        axes[-1].set_xlabel("decode steps", fontsize=9)
-        shown = [
-            Patch(facecolor=FILLS[0], edgecolor=INK, label="a request, with its number"),
-            Patch(facecolor="#fff", edgecolor=EMPTY, hatch="////", label="empty slot"),
-        ]
-        figure.legend(handles=shown, loc="outside lower center", ncols=2, fontsize=8)
+    figure, axes = canvas(5.2, 0.9 + 2 * (0.5 + 0.27 * slots), 2)
+    for ax, (name, log) in zip(axes, logs.items()):
+        end = max(s.tokens[-1] for s in log.served)
+        box(ax, 0, 0, end, slots, linewidth=0, **HOLE)
+        for i, s in enumerate(log.served):
+            at, length = s.joined, s.tokens[-1] - s.joined
+            for fill in ("#fff", FILLS[i % 4]):  # paper hides the hatch of the empty slot
+                box(ax, at, s.slot[1] + 0.06, length, 0.88, fill=fill, linewidth=0.9)
+            if length > 0.04 * last:
+                write(ax, at + length / 2, s.slot[1] + 0.5, str(i))
+        ax.set_title(f"{name}: {end} steps, {log.slot_use:.0%} of the slots in use", loc="left", fontsize=9)
+        ax.set(xlim=(0, last * 1.01), ylim=(slots, 0), yticks=[k + 0.5 for k in range(slots)])
+        ax.set_yticklabels([f"slot {k}" for k in range(slots)], fontsize=8)
+        ax.tick_params(labelsize=8, left=False)
+        ax.grid(visible=False)
+    axes[-1].set_xlabel("decode steps", fontsize=9)
+    legend(figure, {"a request, with its number": FILLS[0], "empty slot": HOLE}, 2)
     return Picture(figure, alt, caption)
 
 
+@styled
 def ragged(lengths: Sequence[int], block: int, alt: str, *, caption: str = "") -> Picture:
     """Caches of a batch, one below the other: tokens that are there, what a kernel reads in whole blocks, and padding."""
     longest = max(lengths)
     blocks = [-(-n // block) for n in lengths]
-    with rc_context(STYLE):
-        figure, ax = canvas(5.2, 0.75 + 0.34 * len(lengths))
-        for y, (n, count) in enumerate(zip(lengths, blocks)):
-            ax.add_patch(
-                Rectangle((0, y + 0.1), longest, 0.8, facecolor="#fff", edgecolor=EMPTY, hatch="////", linewidth=0.8)
-            )
-            ax.add_patch(Rectangle((0, y + 0.1), n, 0.8, facecolor=COLOURS[4], edgecolor="none"))
-            for k in range(count):
-                ax.add_patch(
-                    Rectangle((k * block, y + 0.1), block, 0.8, facecolor="none", edgecolor=INK, linewidth=1.1)
-                )
-            ax.text(-0.6, y + 0.5, f"{n} tokens", ha="right", va="center", fontsize=8)
-            ax.text(longest + 0.6, y + 0.5, f"{count} blocks" if count > 1 else "1 block", va="center", fontsize=8)
-        ax.set(xlim=(-9, longest + 8), ylim=(len(lengths), 0))
-        ax.set_axis_off()
-        shown = [
-            Patch(facecolor=COLOURS[4], edgecolor=INK, label=f"read, in blocks of {block}"),
-            Patch(facecolor="#fff", edgecolor=EMPTY, hatch="////", label="read only by a padded kernel"),
-        ]
-        figure.legend(handles=shown, loc="outside lower center", ncols=2, fontsize=8)
+    figure, ax = canvas(5.2, 0.75 + 0.34 * len(lengths))
+    for y, (n, count) in enumerate(zip(lengths, blocks)):
+        box(ax, 0, y + 0.1, longest, 0.8, linewidth=0.8, **HOLE)
+        box(ax, 0, y + 0.1, n, 0.8, fill=COLOURS[4], edgecolor="none")
+        for k in range(count):
+            box(ax, k * block, y + 0.1, block, 0.8, fill="none", linewidth=1.1)
+        ax.text(-0.6, y + 0.5, f"{n} tokens", ha="right", va="center", fontsize=8)
+        ax.text(longest + 0.6, y + 0.5, f"{count} blocks" if count > 1 else "1 block", va="center", fontsize=8)
+    bare(ax, xlim=(-9, longest + 8), ylim=(len(lengths), 0))
+    legend(figure, {f"read, in blocks of {block}": COLOURS[4], "read only by a padded kernel": HOLE}, 2)
     return Picture(figure, alt, caption)
 
 
+@styled
 def arrivals(loads: Mapping[str, Sequence[float]], alt: str, *, caption: str = "") -> Picture:
     """A row for each load, a stroke for each request at the second when it arrives."""
-    with rc_context(STYLE):
-        figure, ax = canvas(5.2, 0.7 + 0.42 * len(loads))
-        for y, times in enumerate(loads.values()):  # one path for all strokes of a row
-            xs = [x for at in times for x in (at, at, None)]
-            ax.plot(xs, [y - 0.35, y + 0.35, None] * len(times), color=COLOURS[0], linewidth=1)
-        ax.set(yticks=range(len(loads)), ylim=(len(loads) - 0.5, -0.5), xlabel="seconds")
-        ax.set_yticklabels(list(loads), fontsize=8)
-        ax.tick_params(labelsize=8)
-        ax.grid(axis="y", visible=False)
+    figure, ax = canvas(5.2, 0.7 + 0.42 * len(loads))
+    for y, times in enumerate(loads.values()):  # one path for all strokes of a row
+        xs = [x for at in times for x in (at, at, None)]
+        ax.plot(xs, [y - 0.35, y + 0.35, None] * len(times), color=COLOURS[0], linewidth=1)
+    ax.set(yticks=range(len(loads)), ylim=(len(loads) - 0.5, -0.5), xlabel="seconds")
+    ax.set_yticklabels(list(loads), fontsize=8)
+    ax.tick_params(labelsize=8)
+    ax.grid(axis="y", visible=False)
     return Picture(figure, alt, caption)

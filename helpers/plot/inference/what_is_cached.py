@@ -3,10 +3,7 @@
 from collections.abc import Sequence
 from functools import partial
 
-from matplotlib import rc_context
-from matplotlib.patches import FancyArrowPatch, Patch, Rectangle
-
-from helpers.plot.picture import COLOURS, INK, STYLE, Picture, box, canvas
+from helpers.plot.picture import COLOURS, Picture, arrow, bare, box, canvas, legend, styled, write
 
 KEPT, NEW, PALE = COLOURS[4], COLOURS[5], "#eee"
 
@@ -14,57 +11,54 @@ KEPT, NEW, PALE = COLOURS[4], COLOURS[5], "#eee"
 _box = partial(box, linewidth=0.9)
 
 
+@styled
 def weights_and_caches(contexts: Sequence[int], alt: str, *, caption: str = "") -> Picture:
     """One decode step: the new tokens of all sequences use the same weights, and each looks at a cache of its own.
 
     contexts  tokens in the cache of each sequence
     """
     rows, longest = len(contexts), max(contexts)
-    with rc_context(STYLE):
-        figure, ax = canvas(5.2, 0.9 + 0.38 * rows)
-        for y, n in enumerate(contexts):
-            _box(ax, 4.6, y + 0.15, 0.8, 0.7, fill=NEW)
-            ax.add_patch(FancyArrowPatch((3.4, y + 0.5), (4.6, y + 0.5), arrowstyle="-|>", mutation_scale=8, color=INK))
-            ax.add_patch(FancyArrowPatch((6.6, y + 0.5), (5.4, y + 0.5), arrowstyle="-|>", mutation_scale=8, color=INK))
-            _box(ax, 6.6, y + 0.15, 5.0 * n / longest, 0.7, fill=KEPT)
-            ax.text(6.7, y + 0.5, f"cache of sequence {y}", fontsize=7.5, va="center")
-        _box(ax, 0.6, 0, 2.8, rows, fill=COLOURS[0] + "60")
-        ax.text(2.0, rows / 2, "weights\nof all layers", ha="center", va="center", fontsize=9)
-        for x, text in ((2.0, "read once"), (5.0, "$B$ tokens"), (8.9, "$B$ caches, each read for one token")):
-            ax.text(x, -0.25, text, ha="center", va="bottom", fontsize=9)
-        ax.set(xlim=(0.5, 11.8), ylim=(rows + 0.1, -1.0))
-        ax.set_axis_off()
+    figure, ax = canvas(5.2, 0.9 + 0.38 * rows)
+    for y, n in enumerate(contexts):
+        _box(ax, 4.6, y + 0.15, 0.8, 0.7, fill=NEW)
+        arrow(ax, (3.4, y + 0.5), (4.6, y + 0.5), head=8)
+        arrow(ax, (6.6, y + 0.5), (5.4, y + 0.5), head=8)
+        _box(ax, 6.6, y + 0.15, 5.0 * n / longest, 0.7, fill=KEPT)
+        ax.text(6.7, y + 0.5, f"cache of sequence {y}", fontsize=7.5, va="center")
+    _box(ax, 0.6, 0, 2.8, rows, "weights\nof all layers", COLOURS[0] + "60", 9)
+    for x, text in ((2.0, "read once"), (5.0, "$B$ tokens"), (8.9, "$B$ caches, each read for one token")):
+        ax.text(x, -0.25, text, ha="center", va="bottom", fontsize=9)
+    bare(ax, xlim=(0.5, 11.8), ylim=(rows + 0.1, -1.0))
     return Picture(figure, alt, caption)
 
 
+@styled
 def cached_heads(N: int, kinds: dict[str, int | None], alt: str, *, caption: str = "") -> Picture:
     """N query heads above, what a token leaves in the cache below, and who reads what.
 
     kinds  {title: K}, KV heads; None: one latent vector for all heads
     """
-    with rc_context(STYLE):
-        figure, axes = canvas(5.2, 1.75, 1, len(kinds))
-        for ax, (title, K) in zip(axes, kinds.items()):
-            count = K or 1
-            for k in range(count):
-                x = (k + 0.5) * N / count
-                width = 0.8 if K else 0.62 * N
-                _box(ax, x - width / 2, 0, width, 0.8, fill=KEPT)
-                for n in range(k * N // count, (k + 1) * N // count):
-                    ax.plot([n + 0.5, x], [2.2, 0.8], color="#777", linewidth=0.8, zorder=0)
-            for n in range(N):
-                _box(ax, n + 0.1, 2.2, 0.8, 0.8, fill=NEW)
-            ax.text(N / 2, 3.3, title, ha="center", va="bottom", fontsize=9)
-            ax.text(
-                N / 2, -0.3, f"{K} of keys, {K} of values" if K else "one vector $c$", ha="center", va="top", fontsize=7
-            )
-            ax.set(xlim=(-0.2, N + 0.2), ylim=(-1.1, 4.4))
-            ax.set_axis_off()
-        shown = [Patch(facecolor=f, edgecolor=INK, label=t) for f, t in ((NEW, "query heads"), (KEPT, "in the cache"))]
-        figure.legend(handles=shown, loc="outside lower center", ncols=2, fontsize=8)
+    figure, axes = canvas(5.2, 1.75, 1, len(kinds))
+    for ax, (title, K) in zip(axes, kinds.items()):
+        count = K or 1
+        for k in range(count):
+            x = (k + 0.5) * N / count
+            width = 0.8 if K else 0.62 * N
+            _box(ax, x - width / 2, 0, width, 0.8, fill=KEPT)
+            for n in range(k * N // count, (k + 1) * N // count):
+                ax.plot([n + 0.5, x], [2.2, 0.8], color="#777", linewidth=0.8, zorder=0)
+        for n in range(N):
+            _box(ax, n + 0.1, 2.2, 0.8, 0.8, fill=NEW)
+        ax.text(N / 2, 3.3, title, ha="center", va="bottom", fontsize=9)
+        ax.text(
+            N / 2, -0.3, f"{K} of keys, {K} of values" if K else "one vector $c$", ha="center", va="top", fontsize=7
+        )
+        bare(ax, xlim=(-0.2, N + 0.2), ylim=(-1.1, 4.4))
+    legend(figure, {"query heads": NEW, "in the cache": KEPT}, 2)
     return Picture(figure, alt, caption)
 
 
+@styled
 def kept_tokens(tokens: int, layers: int, window: int, alt: str, *, caption: str = "") -> Picture:
     """Layers down, tokens across: whose keys and values are kept when all layers are full, local, mixed, or share in pairs."""
     every = range(layers)
@@ -75,79 +69,66 @@ def kept_tokens(tokens: int, layers: int, window: int, alt: str, *, caption: str
         "1 in 2 full": [local if layer % 2 else full for layer in every],
         "shared in pairs": [set() if layer % 2 else full for layer in every],
     }
-    with rc_context(STYLE):
-        figure, axes = canvas(5.2, 1.9, 1, len(panels))
-        for ax, (title, rows) in zip(axes, panels.items()):
-            for y, kept in enumerate(rows):
-                _box(ax, 0, y, tokens, 1, fill="#fff", linewidth=0.5)
-                for x in kept:
-                    _box(ax, x, y, 1, 1, fill=KEPT, linewidth=0.5)
-                if not kept:
-                    ax.text(tokens / 2, y + 0.5, "uses the layer above", ha="center", va="center", fontsize=6)
-                    ax.add_patch(
-                        Rectangle((0, y), tokens, 1, facecolor="#fff", edgecolor=INK, linewidth=0.5, zorder=1.5)
-                    )
-            held = sum(map(len, rows))
-            ax.set_title(title, fontsize=9)
-            ax.text(tokens / 2, layers + 0.3, f"{held} kept", ha="center", va="top", fontsize=8)
-            ax.set(xlim=(-0.1, tokens + 0.1), ylim=(layers + 1.4, -0.1))
-            ax.set_axis_off()
-        axes[0].text(-0.4, layers / 2, "layers", rotation=90, ha="right", va="center", fontsize=8)
-        axes[0].set_xlim(left=-1.4)
-        axes[0].text(tokens / 2, layers + 1.0, "tokens →", ha="center", va="top", fontsize=8)
-        axes[0].set_ylim(bottom=layers + 1.8)
-        for ax in axes[1:]:
-            ax.set_ylim(bottom=layers + 1.8)
+    figure, axes = canvas(5.2, 1.9, 1, len(panels))
+    for ax, (title, rows) in zip(axes, panels.items()):
+        for y, kept in enumerate(rows):
+            _box(ax, 0, y, tokens, 1, fill="#fff", linewidth=0.5)
+            for x in kept:
+                _box(ax, x, y, 1, 1, fill=KEPT, linewidth=0.5)
+            if not kept:
+                write(ax, tokens / 2, y + 0.5, "uses the layer above", 6)
+                box(ax, 0, y, tokens, 1, fill="#fff", linewidth=0.5, zorder=1.5)
+        held = sum(map(len, rows))
+        ax.set_title(title, fontsize=9)
+        ax.text(tokens / 2, layers + 0.3, f"{held} kept", ha="center", va="top", fontsize=8)
+        bare(ax, xlim=(-0.1, tokens + 0.1), ylim=(layers + 1.4, -0.1))
+    axes[0].text(-0.4, layers / 2, "layers", rotation=90, ha="right", va="center", fontsize=8)
+    axes[0].set_xlim(left=-1.4)
+    axes[0].text(tokens / 2, layers + 1.0, "tokens →", ha="center", va="top", fontsize=8)
+    axes[0].set_ylim(bottom=layers + 1.8)
+    for ax in axes[1:]:
+        ax.set_ylim(bottom=layers + 1.8)
     return Picture(figure, alt, caption)
 
 
+@styled
 def rolling(window: int, sinks: int, moments: Sequence[int], alt: str, *, caption: str = "") -> Picture:
     """Places of a ring with sinks after each of some tokens: the number in a place is the token that stands there."""
     places = sinks + window
-    with rc_context(STYLE):
-        figure, ax = canvas(5.2, 0.85 + 0.4 * len(moments))
-        for y, t in enumerate(moments):
-            ax.text(-0.2, y + 0.5, f"after token {t}", ha="right", va="center", fontsize=8)
-            for token in range(t + 1):
-                place = token if token < sinks else sinks + (token - sinks) % window
-                if token < sinks or token > t - window:
-                    fill = NEW if token == t else "#bbb" if token < sinks else KEPT
-                    _box(ax, place + 0.3 * (place >= sinks), y + 0.08, 1, 0.84, fill=fill)
-                    ax.text(
-                        place + 0.5 + 0.3 * (place >= sinks), y + 0.5, str(token), ha="center", va="center", fontsize=9
-                    )
-        ax.text(sinks / 2, -0.15, "sinks", ha="center", fontsize=8)
-        ax.text(sinks + 0.3 + window / 2, -0.15, "ring of $L_w$ places", ha="center", fontsize=8)
-        ax.set(xlim=(-2.6, places + 0.6), ylim=(len(moments) + 0.05, -0.7))
-        ax.set_axis_off()
-        shown = [Patch(facecolor=f, edgecolor=INK, label=t) for f, t in
-                 ((NEW, "just written"), (KEPT, "in the window"), ("#bbb", "kept for good"))]  # fmt: skip
-        figure.legend(handles=shown, loc="outside lower center", ncols=3, fontsize=8)
+    figure, ax = canvas(5.2, 0.85 + 0.4 * len(moments))
+    for y, t in enumerate(moments):
+        ax.text(-0.2, y + 0.5, f"after token {t}", ha="right", va="center", fontsize=8)
+        for token in range(t + 1):
+            place = token if token < sinks else sinks + (token - sinks) % window
+            if token < sinks or token > t - window:
+                fill = NEW if token == t else "#bbb" if token < sinks else KEPT
+                _box(ax, place + 0.3 * (place >= sinks), y + 0.08, 1, 0.84, str(token), fill, 9)
+    ax.text(sinks / 2, -0.15, "sinks", ha="center", fontsize=8)
+    ax.text(sinks + 0.3 + window / 2, -0.15, "ring of $L_w$ places", ha="center", fontsize=8)
+    bare(ax, xlim=(-2.6, places + 0.6), ylim=(len(moments) + 0.05, -0.7))
+    legend(figure, {"just written": NEW, "in the window": KEPT, "kept for good": "#bbb"}, 3)
     return Picture(figure, alt, caption)
 
 
+@styled
 def chunks(S: int, T: int, alt: str, *, caption: str = "") -> Picture:
     """The scores of a prompt of S tokens that is read T at a time: queries down, keys across, one piece in colour."""
     pieces = -(-S // T)
-    with rc_context(STYLE):
-        figure, axes = canvas(5.2, 2.0, 1, pieces)
-        for i, ax in enumerate(axes):
-            for q in range(min((i + 1) * T, S)):
-                if q < i * T:
-                    _box(ax, 0, q, q + 1, 1, fill=PALE, linewidth=0.4)
-                    continue
-                if i:
-                    _box(ax, 0, q, i * T, 1, fill=KEPT, linewidth=0.4)
-                _box(ax, i * T, q, q + 1 - i * T, 1, fill=NEW, linewidth=0.4)
-            ax.add_patch(Rectangle((0, 0), S, S, fill=False, edgecolor="#777", linewidth=0.8, linestyle=":"))
-            ax.set_title(f"piece {i + 1}", fontsize=9)
-            ax.text(S, i * T + T / 2, " $T$", va="center", fontsize=9)
-            ax.text(S / 2, S + 0.3, "$S$ keys", ha="center", va="top", fontsize=8)
-            ax.set(xlim=(-0.2, S + 1.4), ylim=(S + 1.8, -0.2), aspect="equal")
-            ax.set_axis_off()
-        shown = [Patch(facecolor=f, edgecolor=INK, label=t) for f, t in
-                 ((NEW, "keys of this piece"), (KEPT, "keys from the cache"), (PALE, "done before"))]  # fmt: skip
-        figure.legend(handles=shown, loc="outside lower center", ncols=3, fontsize=8)
+    figure, axes = canvas(5.2, 2.0, 1, pieces)
+    for i, ax in enumerate(axes):
+        for q in range(min((i + 1) * T, S)):
+            if q < i * T:
+                _box(ax, 0, q, q + 1, 1, fill=PALE, linewidth=0.4)
+                continue
+            if i:
+                _box(ax, 0, q, i * T, 1, fill=KEPT, linewidth=0.4)
+            _box(ax, i * T, q, q + 1 - i * T, 1, fill=NEW, linewidth=0.4)
+        box(ax, 0, 0, S, S, fill=None, edgecolor="#777", linewidth=0.8, linestyle=":")
+        ax.set_title(f"piece {i + 1}", fontsize=9)
+        ax.text(S, i * T + T / 2, " $T$", va="center", fontsize=9)
+        ax.text(S / 2, S + 0.3, "$S$ keys", ha="center", va="top", fontsize=8)
+        bare(ax, xlim=(-0.2, S + 1.4), ylim=(S + 1.8, -0.2), aspect="equal")
+    legend(figure, {"keys of this piece": NEW, "keys from the cache": KEPT, "done before": PALE}, 3)
     return Picture(figure, alt, caption)
 
 
@@ -184,24 +165,22 @@ COSTS = {
 }
 
 
+@styled
 def absorption(alt: str, *, caption: str = "") -> Picture:
     """Scores of one new token against S cached ones, with W_UK applied to the cache or to the query; rotated parts left out."""
-    with rc_context(STYLE):
-        figure, axes = canvas(7.6, 5.6, len(PANELS))
-        for ax, (title, row) in zip(axes, PANELS.items()):
-            x = 0.9
-            for part in row:
-                if isinstance(part, str):
-                    ax.text(x - 0.35, -S / 2, part, ha="center", va="center", fontsize=14)
-                    x += 0.35
-                    continue
-                x = _array(ax, x, *part)
-            ax.set(xlim=(0, 13.2), ylim=(-S - 1.2, 0.5), aspect="equal")
-            ax.set_title(title, loc="left", fontsize=11, weight="bold")
-            ax.text(0.1, -S - 1.1, COSTS[title], fontsize=9)
-            ax.axis("off")
-        shown = [Patch(facecolor=f, hatch=h, edgecolor=INK, label=name) for name, (f, h) in KINDS.items()]
-        figure.legend(handles=shown, loc="outside lower center", ncols=3, fontsize=9)
+    figure, axes = canvas(7.6, 5.6, len(PANELS))
+    for ax, (title, row) in zip(axes, PANELS.items()):
+        x = 0.9
+        for part in row:
+            if isinstance(part, str):
+                write(ax, x - 0.35, -S / 2, part, 14)
+                x += 0.35
+                continue
+            x = _array(ax, x, *part)
+        bare(ax, xlim=(0, 13.2), ylim=(-S - 1.2, 0.5), aspect="equal")
+        ax.set_title(title, loc="left", fontsize=11, weight="bold")
+        ax.text(0.1, -S - 1.1, COSTS[title], fontsize=9)
+    legend(figure, KINDS, 3, fontsize=9)
     return Picture(figure, alt, caption)
 
 
@@ -210,9 +189,7 @@ def _array(ax, x: float, name: str, kind: str, size: tuple[float, float], sides:
     rows, columns = size
     top = (rows - S) / 2
     fill, hatch = KINDS[kind]
-    ax.add_patch(
-        Rectangle((x, top - rows), columns, rows, facecolor=fill, hatch=hatch, edgecolor=INK, linewidth=1, alpha=0.85)
-    )
+    box(ax, x, top - rows, columns, rows, fill=fill, hatch=hatch, alpha=0.85)
     ax.text(
         x - 0.1, top - rows / 2, sides[0], ha="right", va="center", fontsize=9, rotation=90 if len(sides[0]) > 4 else 0
     )

@@ -3,13 +3,12 @@
 from collections.abc import Iterator
 from itertools import pairwise
 
-from matplotlib import rc_context
-from matplotlib.patches import FancyArrowPatch, Rectangle
+from matplotlib.patches import FancyArrowPatch
 from matplotlib.path import Path
 
 from helpers.costs.sharding.collective_steps import Step, hierarchical_steps
 from helpers.costs.sharding.sharded_array import Mesh, parse
-from helpers.plot.picture import COLOURS, INK, STYLE, Picture, canvas
+from helpers.plot.picture import COLOURS, INK, Picture, bare, box, canvas, styled, write
 
 BLUE, ORANGE = COLOURS[0], COLOURS[1]
 Chip = tuple[int, int]
@@ -40,65 +39,47 @@ def sums(g: int, m: int) -> Iterator[tuple[Step | None, Held]]:
         yield step, {chip: tuple(len(x) for x in pieces) for chip, pieces in of.items()}
 
 
+@styled
 def two_tier_steps(g: int, m: int, alt: str, *, caption: str = "") -> Picture:
     """A panel for the start and for the end of each stage: a column of pieces for each chip, the darker the more it sums."""
     moments, n = {}, g * m
     for step, held in sums(g, m):
         moments[step.stage if step else "start"] = held
-    with rc_context(STYLE):
-        figure, axes = canvas(5.2, 0.85 * len(moments) + 0.3, len(moments))
-        for ax, (stage, held) in zip(axes, moments.items()):
-            for d, i in held:
-                x = 0.2 + d * (g * 1.25 + 0.8) + i * 1.25
-                for p, many in enumerate(held[d, i]):
-                    ax.add_patch(
-                        Rectangle((x, n - 1 - p), 1, 1, facecolor=INK if many == n else BLUE, alpha=1 if many == n else 0.85 * many / n,
-                                  edgecolor="none")
-                    )  # fmt: skip
-                    ax.add_patch(Rectangle((x, n - 1 - p), 1, 1, fill=False, edgecolor="#777", linewidth=0.6))
-            for d in range(m):
-                ax.add_patch(
-                    Rectangle(
-                        (d * (g * 1.25 + 0.8) - 0.05, -0.4),
-                        g * 1.25 + 0.25,
-                        n + 0.8,
-                        fill=False,
-                        edgecolor="#888",
-                        linestyle="--",
-                    )
-                )
-            ax.text(m * (g * 1.25 + 0.8) + 0.3, n / 2, stage.replace(" ", "\n", 1), va="center", fontsize=8)
-            ax.set(xlim=(-0.3, m * (g * 1.25 + 0.8) + 5.2), ylim=(-0.6, n + 0.6))
-            ax.set_axis_off()
+    figure, axes = canvas(5.2, 0.85 * len(moments) + 0.3, len(moments))
+    for ax, (stage, held) in zip(axes, moments.items()):
+        for d, i in held:
+            x = 0.2 + d * (g * 1.25 + 0.8) + i * 1.25
+            for p, many in enumerate(held[d, i]):
+                fill, alpha = (INK, 1) if many == n else (BLUE, 0.85 * many / n)
+                box(ax, x, n - 1 - p, 1, 1, fill=fill, alpha=alpha, edgecolor="none")
+                box(ax, x, n - 1 - p, 1, 1, fill=None, edgecolor="#777", linewidth=0.6)
+        for d in range(m):
+            left = d * (g * 1.25 + 0.8) - 0.05
+            box(ax, left, -0.4, g * 1.25 + 0.25, n + 0.8, fill=None, edgecolor="#888", linestyle="--")
+        ax.text(m * (g * 1.25 + 0.8) + 0.3, n / 2, stage.replace(" ", "\n", 1), va="center", fontsize=8)
+        bare(ax, xlim=(-0.3, m * (g * 1.25 + 0.8) + 5.2), ylim=(-0.6, n + 0.6))
     return Picture(figure, alt, caption)
 
 
+@styled
 def rails(g: int, m: int, alt: str, *, caption: str = "") -> Picture:
     """Messages of chip 0 in an AllToAll over m hosts of g chips: straight to every chip, and by way of the rails."""
-    with rc_context(STYLE):
-        figure, axes = canvas(5.2, 4.6, 2)
-        for ax, (title, aligned) in zip(axes, (("directly", False), ("along rails", True))):
-            across = 0
-            for a, b, link in messages(g, m, aligned):
-                across += link == "dcn"
-                _arrow(ax, _at(a), _at(b), ORANGE if link == "dcn" else BLUE, "-" if link == "dcn" else "--")
-            for d in range(m):
-                ax.add_patch(
-                    Rectangle((-0.6 + 2.6 * d, -0.65), 1.2, g - 1 + 1.3, fill=False, edgecolor="#888", linestyle="--")
-                )
-                ax.text(2.6 * d, g + 0.0, f"host {d}", ha="center", fontsize=8)
-                for i in range(g):
-                    x, y = _at((d, i))
-                    own = (d, i) == (0, 0)
-                    ax.add_patch(
-                        Rectangle(
-                            (x - 0.28, y - 0.28), 0.56, 0.56, facecolor=BLUE if own else "#fff", edgecolor=INK, zorder=3
-                        )
-                    )
-                    ax.text(x, y, f"{i}", ha="center", va="center", fontsize=8, color="#fff" if own else INK, zorder=4)
-            ax.set_title(f"{title}: {across} messages of chip 0 over its card", loc="left", fontsize=9)
-            ax.set(xlim=(-1.2, 2.6 * m - 1.2), ylim=(g + 0.2, -0.8))
-            ax.set_axis_off()
+    figure, axes = canvas(5.2, 4.6, 2)
+    for ax, (title, aligned) in zip(axes, (("directly", False), ("along rails", True))):
+        across = 0
+        for a, b, link in messages(g, m, aligned):
+            across += link == "dcn"
+            _arrow(ax, _at(a), _at(b), ORANGE if link == "dcn" else BLUE, "-" if link == "dcn" else "--")
+        for d in range(m):
+            box(ax, -0.6 + 2.6 * d, -0.65, 1.2, g - 1 + 1.3, fill=None, edgecolor="#888", linestyle="--")
+            ax.text(2.6 * d, g + 0.0, f"host {d}", ha="center", fontsize=8)
+            for i in range(g):
+                x, y = _at((d, i))
+                own = (d, i) == (0, 0)
+                box(ax, x - 0.28, y - 0.28, 0.56, 0.56, fill=BLUE if own else "#fff", zorder=3)
+                write(ax, x, y, f"{i}", color="#fff" if own else INK, zorder=4)
+        ax.set_title(f"{title}: {across} messages of chip 0 over its card", loc="left", fontsize=9)
+        bare(ax, xlim=(-1.2, 2.6 * m - 1.2), ylim=(g + 0.2, -0.8))
     return Picture(figure, alt, caption)
 
 
@@ -114,20 +95,13 @@ def _at(chip: Chip) -> tuple[float, float]:
 
 
 def _arrow(ax, a, b, colour: str, dash: str) -> None:
+    look = {"arrowstyle": "-|>", "mutation_scale": 8, "color": colour, "linewidth": 1.2, "zorder": 2}
     if b[0] - a[0] > 2.6:
-        ax.add_patch(
-            FancyArrowPatch(
-                path=_between(a, b), arrowstyle="-|>", mutation_scale=8, color=colour, linewidth=1.2, zorder=2
-            )
-        )
+        ax.add_patch(FancyArrowPatch(path=_between(a, b), **look))
         return
-    bend = 0.0 if a[1] == b[1] else 0.12
-    if a[0] == b[0]:
-        bend = 0.35
-    ax.add_patch(
-        FancyArrowPatch(a, b, arrowstyle="-|>", mutation_scale=8, color=colour, linestyle=dash, linewidth=1.2, shrinkA=9, shrinkB=9,
-                        connectionstyle=f"arc3,rad={bend}", zorder=2)
-    )  # fmt: skip
+    bend = 0.35 if a[0] == b[0] else 0.0 if a[1] == b[1] else 0.12
+    bow = f"arc3,rad={bend}"
+    ax.add_patch(FancyArrowPatch(a, b, linestyle=dash, shrinkA=9, shrinkB=9, connectionstyle=bow, **look))
 
 
 def _between(a, b) -> Path:
@@ -139,33 +113,23 @@ def _between(a, b) -> Path:
     return Path(points, [Path.MOVETO] + [Path.CURVE4] * (len(points) - 1))
 
 
+@styled
 def shards(ways: dict[str, str], X: int, Y: int, alt: str, *, caption: str = "") -> Picture:
     """Of one matrix, the block that each chip holds: a panel for each way, a row of chips for each host.
 
     ways  {title: sharding in the notation, such as "W_in[D_Y, F]"}; hosts are along X, the chips of a host along Y
     """
-    with rc_context(STYLE):
-        figure, axes = canvas(5.2, 1.15 * len(ways) * X / 2 + 0.3, len(ways))
-        for ax, (title, how) in zip([axes] if len(ways) == 1 else axes, ways.items()):
-            for x in range(X):
-                for y in range(Y):
-                    lo, hi = blocks(how, X, Y)[x, y]
-                    left, bottom = 1.5 * y, 1.6 * (X - 1 - x)
-                    ax.add_patch(Rectangle((left, bottom), 1.1, 1.2, facecolor="#fff", edgecolor="#999", linewidth=0.8))
-                    ax.add_patch(
-                        Rectangle(
-                            (left, bottom + 1.2 * (1 - hi)),
-                            1.1,
-                            1.2 * (hi - lo),
-                            facecolor=BLUE + "b0",
-                            edgecolor=INK,
-                            linewidth=0.8,
-                        )
-                    )
-                ax.text(-0.3, 1.6 * (X - 1 - x) + 0.6, f"host {x}", ha="right", va="center", fontsize=8)
-            ax.text(1.5 * Y + 0.1, 0.8 * X - 0.2, f"{title}\n{how}", va="center", fontsize=8)
-            ax.set(xlim=(-1.8, 1.5 * Y + 4.6), ylim=(-0.2, 1.6 * X))
-            ax.set_axis_off()
+    figure, axes = canvas(5.2, 1.15 * len(ways) * X / 2 + 0.3, len(ways))
+    for ax, (title, how) in zip([axes] if len(ways) == 1 else axes, ways.items()):
+        for x in range(X):
+            for y in range(Y):
+                lo, hi = blocks(how, X, Y)[x, y]
+                left, bottom = 1.5 * y, 1.6 * (X - 1 - x)
+                box(ax, left, bottom, 1.1, 1.2, fill="#fff", edgecolor="#999", linewidth=0.8)
+                box(ax, left, bottom + 1.2 * (1 - hi), 1.1, 1.2 * (hi - lo), fill=BLUE + "b0", linewidth=0.8)
+            ax.text(-0.3, 1.6 * (X - 1 - x) + 0.6, f"host {x}", ha="right", va="center", fontsize=8)
+        ax.text(1.5 * Y + 0.1, 0.8 * X - 0.2, f"{title}\n{how}", va="center", fontsize=8)
+        bare(ax, xlim=(-1.8, 1.5 * Y + 4.6), ylim=(-0.2, 1.6 * X))
     return Picture(figure, alt, caption)
 
 

@@ -2,14 +2,13 @@
 
 from collections.abc import Collection
 
-from matplotlib import rc_context
 from matplotlib.collections import LineCollection
 from matplotlib.lines import Line2D
-from matplotlib.patches import Rectangle
+from matplotlib.patches import Patch
 
 from helpers import show
 from helpers.costs.racks.cluster import Cluster, Link, Wiring, wiring as wires
-from helpers.plot.picture import COLOURS, INK, STYLE, Picture, canvas
+from helpers.plot.picture import COLOURS, INK, Picture, bare, box, canvas, styled, write
 
 PALE = "#b5b5b5"
 LOOKS = {"ici": (COLOURS[0], "-"), "dcn": (COLOURS[1], "--"), "pcie": ("#666", ":")}
@@ -20,11 +19,19 @@ FILL = {
     "leaf": COLOURS[5] + "80",
     "spine": "#ffffff",
 }
+NODES = {
+    "chip": "chip",
+    "switch": "NVSwitch (N)",
+    "host": "host (H)",
+    "leaf": "leaf switch (L)",
+    "spine": "spine switch (S)",
+}
 ROW = {"switch": -1.9, "leaf": 2.1, "spine": 4.0}
 TRAY = 4
 """GPUs that stand above each other where a domain is a rack."""
 
 
+@styled
 def wiring(
     c: Cluster, alt: str, *, switches: int = 1, spines: int = 1, first: bool = False, side: str = "", caption: str = ""
 ) -> Picture:
@@ -39,27 +46,21 @@ def wiring(
     cut = [x for x in w.links if (x.a in inside) != (x.b in inside)]
     wide = max(x for x, _ in at.values()) + 1
     tall = max(y for _, y in at.values()) - min(y for _, y in at.values()) + 2
-    with rc_context(STYLE):
-        figure, ax = canvas(5.2, max(2.3, min(4.4, 5.2 * tall / wide * (1.0 if c.chip.axes else 1.15))))
-        _domains(ax, c, at)
-        for link, (colour, dash) in LOOKS.items():
-            shown = [x for x in w.links if x.link == link and x not in cut and (not first or w.chips[0] in (x.a, x.b))]
-            pale = PALE if cut else colour
-            ax.add_collection(
-                LineCollection(
-                    [(at[x.a], at[x.b]) for x in shown], colors=pale, linestyles=dash, linewidths=1, zorder=1
-                )
-            )
-            bold = [x for x in cut if x.link == link]
-            ax.add_collection(
-                LineCollection([(at[x.a], at[x.b]) for x in bold], colors=colour, linewidths=2.6, zorder=2)
-            )
-        for node in w.nodes:
-            _node(ax, node, at[node.name], node.name in inside, c)
-        _legend(ax, w, cut)
-        low, high = min(y for _, y in at.values()), max(y for _, y in at.values())
-        ax.set(xlim=(-1.1, wide + 0.1), ylim=(low - 0.8, high + 0.8))
-        ax.set_axis_off()
+    figure, ax = canvas(5.2, max(2.3, min(4.4, 5.2 * tall / wide * (1.0 if c.chip.axes else 1.15))))
+    _domains(ax, c, at)
+    for link, (colour, dash) in LOOKS.items():
+        shown = [x for x in w.links if x.link == link and x not in cut and (not first or w.chips[0] in (x.a, x.b))]
+        pale = PALE if cut else colour
+        ax.add_collection(
+            LineCollection([(at[x.a], at[x.b]) for x in shown], colors=pale, linestyles=dash, linewidths=1, zorder=1)
+        )
+        bold = [x for x in cut if x.link == link]
+        ax.add_collection(LineCollection([(at[x.a], at[x.b]) for x in bold], colors=colour, linewidths=2.6, zorder=2))
+    for node in w.nodes:
+        _node(ax, node, at[node.name], node.name in inside, c)
+    _legend(ax, w, cut)
+    low, high = min(y for _, y in at.values()), max(y for _, y in at.values())
+    bare(ax, xlim=(-1.1, wide + 0.1), ylim=(low - 0.8, high + 0.8))
     return Picture(figure, alt, caption)
 
 
@@ -130,59 +131,30 @@ def _domains(ax, c: Cluster, positions: dict) -> None:
     for d in range(c.domains):
         mine = [p for name, p in positions.items() if name.startswith((f"chip {d}.", f"switch {d}."))]
         xs, ys = [x for x, _ in mine], [y for _, y in mine]
-        box = (min(xs) - 0.55, min(ys) - 0.55), max(xs) - min(xs) + 1.1, max(ys) - min(ys) + 1.1
-        ax.add_patch(Rectangle(*box, fill=False, edgecolor="#888", linestyle=(0, (2, 2)), linewidth=1))
+        size, look = (max(xs) - min(xs) + 1.1, max(ys) - min(ys) + 1.1), {"edgecolor": "#888", "linestyle": (0, (2, 2))}
+        box(ax, min(xs) - 0.55, min(ys) - 0.55, *size, fill=None, **look)
 
 
 def _node(ax, node, centre, inside: bool, c: Cluster) -> None:
     chip = node.kind == "chip"
     half = (0.36, 0.36) if chip else (0.44, 0.4) if node.kind in ("leaf", "spine") else (0.44, 0.36)
-    fill = INK if inside and chip else FILL[node.kind]
-    ax.add_patch(
-        Rectangle(
-            (centre[0] - half[0], centre[1] - half[1]),
-            2 * half[0],
-            2 * half[1],
-            facecolor="#fff",
-            edgecolor="none",
-            zorder=3,
-        )
-    )
-    ax.add_patch(
-        Rectangle(
-            (centre[0] - half[0], centre[1] - half[1]),
-            2 * half[0],
-            2 * half[1],
-            facecolor=fill,
-            edgecolor=INK,
-            linewidth=0.9,
-            zorder=3,
-        )
-    )
+    place = centre[0] - half[0], centre[1] - half[1], 2 * half[0], 2 * half[1]
+    box(ax, *place, edgecolor="none", zorder=3)
+    box(ax, *place, fill=INK if inside and chip else FILL[node.kind], linewidth=0.9, zorder=3)
     letter = {"switch": "N", "host": "H", "leaf": "L", "spine": "S"}.get(node.kind, "")
     text = "" if chip and (c.chip.axes or c.domain.chips > 8) else f"{letter}{node.place[-1]}"
     size = 7 if chip or c.domain.chips <= 8 else 5.5
-    ax.text(*centre, text, ha="center", va="center", fontsize=size, color="#fff" if inside and chip else INK, zorder=4)
+    write(ax, *centre, text, size, color="#fff" if inside and chip else INK, zorder=4)
 
 
 def _legend(ax, w: Wiring, cut: Collection[Link]) -> None:
     names = {"ici": "inside a domain", "dcn": "network", "pcie": "PCIe to the host"}
-    kinds = {
-        "chip": "chip",
-        "switch": "NVSwitch (N)",
-        "host": "host (H)",
-        "leaf": "leaf switch (L)",
-        "spine": "spine switch (S)",
-    }
     there = {n.kind for n in w.nodes}
-    shown = [
-        Rectangle((0, 0), 1, 1, facecolor=FILL[k], edgecolor=INK, label=name) for k, name in kinds.items() if k in there
-    ]
+    shown = [Patch(facecolor=FILL[k], edgecolor=INK, label=name) for k, name in NODES.items() if k in there]
     for link, (colour, dash) in LOOKS.items():
         rates = list(dict.fromkeys(x.W for x in (cut or w.links) if x.link == link))
         if rates:
             told = ", ".join(show.rate(W) for W in sorted(rates))
-            shown.append(
-                Line2D([], [], color=colour, linestyle="-" if cut else dash, label=f"{names[link]}: {told} each")
-            )
+            label, dash = f"{names[link]}: {told} each", "-" if cut else dash
+            shown.append(Line2D([], [], color=colour, linestyle=dash, label=label))
     ax.figure.legend(handles=shown, loc="outside lower left", fontsize=8, ncols=2)

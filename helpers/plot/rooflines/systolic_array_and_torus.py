@@ -1,12 +1,12 @@
 """Chips and what is in them: the systolic array, the torus."""
 
 import numpy as np
-from matplotlib import rc_context
-from matplotlib.patches import FancyArrowPatch, Rectangle
+from matplotlib.patches import FancyArrowPatch
 
-from helpers.plot.picture import COLOURS, DASHES, INK, STYLE, Picture, canvas
+from helpers.plot.picture import COLOURS, DASHES, INK, Picture, bare, box, canvas, styled, write
 
 
+@styled
 def systolic(frames, alt: str, *, columns: int = 4, caption: str = "") -> Picture:
     """Frames of a systolic array: each square is one PE, with the row of X that it works on; idle ones are blank.
 
@@ -15,12 +15,11 @@ def systolic(frames, alt: str, *, columns: int = 4, caption: str = "") -> Pictur
     frames = list(frames)
     K, N = frames[0].row.shape
     down = -(-len(frames) // columns)
-    with rc_context(STYLE):
-        figure, axes = canvas(1.65 * columns, (1.65 * K / N + 0.35) * down, down, columns)
-        for ax in np.ravel(axes)[len(frames) :]:
-            ax.set_axis_off()
-        for ax, frame in zip(np.ravel(axes), frames):
-            _array(ax, frame)
+    figure, axes = canvas(1.65 * columns, (1.65 * K / N + 0.35) * down, down, columns)
+    for ax in np.ravel(axes)[len(frames) :]:
+        ax.set_axis_off()
+    for ax, frame in zip(np.ravel(axes), frames):
+        _array(ax, frame)
     return Picture(figure, alt, caption)
 
 
@@ -31,23 +30,15 @@ def _array(ax, frame) -> None:
         for n in range(N):
             b = int(frame.row[k, n])
             colour = "#fff" if b < 0 else COLOURS[b % 6]
-            ax.add_patch(Rectangle((n, k), 1, 1, facecolor=colour, edgecolor="#555", linewidth=0.8, alpha=0.6))
-            ax.text(n + 0.5, k + 0.5, "" if b < 0 else str(b), ha="center", va="center", fontsize=9)
+            box(ax, n, k, 1, 1, "" if b < 0 else str(b), colour, 9, edgecolor="#555", linewidth=0.8, alpha=0.6)
     for (b, n), _ in frame.finished:
-        ax.annotate(
-            str(b),
-            (n + 0.5, K),
-            xytext=(n + 0.5, K + 0.7),
-            ha="center",
-            va="center",
-            fontsize=8,
-            arrowprops={"arrowstyle": "<-"},
-        )
-    ax.set(xlim=(-0.1, N + 0.1), ylim=(K + 1, -0.1), aspect="equal")
+        look = {"ha": "center", "va": "center", "fontsize": 8, "arrowprops": {"arrowstyle": "<-"}}
+        ax.annotate(str(b), (n + 0.5, K), xytext=(n + 0.5, K + 0.7), **look)
+    bare(ax, xlim=(-0.1, N + 0.1), ylim=(K + 1, -0.1), aspect="equal")
     ax.set_title(f"cycle {frame.cycle}", fontsize=9)
-    ax.set_axis_off()
 
 
+@styled
 def torus(s, src, dst, alt: str, *, caption: str = "") -> Picture:
     """The chips of a two-axis slice and its links; those that wrap are bent. Every chip carries its hops from src.
 
@@ -55,30 +46,19 @@ def torus(s, src, dst, alt: str, *, caption: str = "") -> Picture:
     """
     from helpers.costs.rooflines.torus import distance
 
-    with rc_context(STYLE):
-        figure, ax = canvas(1.1 * s.shape[1] + 1, 1.1 * s.shape[0] + 0.6)
-        for a, b in np.ndindex(*s.shape):
-            for axis in (0, 1):
-                _link(ax, s, (a, b), axis)
-        for i, first in enumerate((0, 1)):
-            corner = (dst[0], src[1]) if first == 0 else (src[0], dst[1])
-            xs, ys = zip(*((b, a) for a, b in (src, corner, dst)))
-            ax.plot(xs, ys, color=COLOURS[i], linestyle=DASHES[i], linewidth=4, alpha=0.6, zorder=2)
-        for a, b in np.ndindex(*s.shape):
-            end = (a, b) in (tuple(src), tuple(dst))
-            ax.plot([b], [a], "s", markersize=18, color=INK if end else "#fff", markeredgecolor=INK, zorder=3)
-            ax.text(
-                b,
-                a,
-                str(distance(src, (a, b), s)),
-                ha="center",
-                va="center",
-                color="#fff" if end else INK,
-                fontsize=9,
-                zorder=4,
-            )
-        ax.set(xlim=(-0.6, s.shape[1] - 0.4), ylim=(s.shape[0] - 0.4, -0.6), aspect="equal")
-        ax.set_axis_off()
+    figure, ax = canvas(1.1 * s.shape[1] + 1, 1.1 * s.shape[0] + 0.6)
+    for a, b in np.ndindex(*s.shape):
+        for axis in (0, 1):
+            _link(ax, s, (a, b), axis)
+    for i, first in enumerate((0, 1)):
+        corner = (dst[0], src[1]) if first == 0 else (src[0], dst[1])
+        xs, ys = zip(*((b, a) for a, b in (src, corner, dst)))
+        ax.plot(xs, ys, color=COLOURS[i], linestyle=DASHES[i], linewidth=4, alpha=0.6, zorder=2)
+    for a, b in np.ndindex(*s.shape):
+        end = (a, b) in (tuple(src), tuple(dst))
+        ax.plot([b], [a], "s", markersize=18, color=INK if end else "#fff", markeredgecolor=INK, zorder=3)
+        write(ax, b, a, str(distance(src, (a, b), s)), 9, color="#fff" if end else INK, zorder=4)
+    bare(ax, xlim=(-0.6, s.shape[1] - 0.4), ylim=(s.shape[0] - 0.4, -0.6), aspect="equal")
     return Picture(figure, alt, caption)
 
 
@@ -89,9 +69,5 @@ def _link(ax, s, chip, axis: int) -> None:
     closes = to[axis] == 0
     if s.shape[axis] < 2 or (closes and not s.wraps[axis]):
         return
-    style = "arc3,rad=0.25" if closes else "arc3,rad=0"
-    ax.add_patch(
-        FancyArrowPatch(
-            chip[::-1], to[::-1], arrowstyle="-", connectionstyle=style, color="#888", linewidth=1.2, zorder=1
-        )
-    )
+    look = {"color": "#888", "linewidth": 1.2, "zorder": 1, "connectionstyle": f"arc3,rad={0.25 if closes else 0}"}
+    ax.add_patch(FancyArrowPatch(chip[::-1], to[::-1], arrowstyle="-", **look))

@@ -2,11 +2,10 @@
 
 from collections.abc import Sequence
 
-from matplotlib import rc_context
 from matplotlib.patches import Rectangle
 
 from helpers.costs.sharding.sharded_array import Mesh, Sharding, parse
-from helpers.plot.picture import COLOURS, INK, STYLE, Picture, canvas
+from helpers.plot.picture import COLOURS, INK, Picture, bare, box, canvas, styled, write
 from helpers.plot.rooflines.chip_and_products import HATCHES, SIZES, WHOLE
 
 from .sharded_arrays import holders
@@ -15,6 +14,7 @@ GAP = 1.3  # between the mesh and an array, and between two arrays
 STRIPES = 8  # of a block that several devices hold
 
 
+@styled
 def on_mesh(
     arrays: Sequence[tuple[str, str]], mesh: Mesh, alt: str, *, title: str = "mesh", caption: str = ""
 ) -> Picture:
@@ -26,18 +26,16 @@ def on_mesh(
     parsed = [(parse(text), below) for text, below in arrays]
     widths = [SIZES.get(array.dims[1], 2.0) for array, _ in parsed]
     left = mesh.sizes[mesh.names[-1]] * 0.95 - 0.1
-    with rc_context(STYLE):
-        figure, ax = canvas(6.9, 2.1)
-        _devices(ax, mesh, title)
-        x = left
-        for (array, below), width in zip(parsed, widths):
-            x += GAP
-            _array(ax, array, mesh, x, width)
-            ax.text(x + width / 2, -2.15, str(array), ha="center", va="top", fontsize=10, family="monospace")
-            ax.text(x + width / 2, -2.55, below, ha="center", va="top", fontsize=9)
-            x += width
-        ax.set(xlim=(-0.5, left + sum(widths) + GAP * len(widths) + 0.3), ylim=(-3.3, 0.6), aspect="equal")
-        ax.set_axis_off()
+    figure, ax = canvas(6.9, 2.1)
+    _devices(ax, mesh, title)
+    x = left
+    for (array, below), width in zip(parsed, widths):
+        x += GAP
+        _array(ax, array, mesh, x, width)
+        ax.text(x + width / 2, -2.15, str(array), ha="center", va="top", fontsize=10, family="monospace")
+        ax.text(x + width / 2, -2.55, below, ha="center", va="top", fontsize=9)
+        x += width
+    bare(ax, xlim=(-0.5, left + sum(widths) + GAP * len(widths) + 0.3), ylim=(-3.3, 0.6), aspect="equal")
     return Picture(figure, alt, caption)
 
 
@@ -63,8 +61,13 @@ def _devices(ax, mesh: Mesh, title: str) -> None:
     for device, ((x, y), at) in enumerate(zip(places, mesh.coordinates())):
         named = " ".join(f"{axis.lower()}{i}" for axis, i in at.items())
         _block(ax, x, y - side / 2, side, side, [device])
-        ax.text(x + side / 2, y, named.replace(" ", "\n"), ha="center", va="center", fontsize=8,
-                bbox={"facecolor": "#fff", "edgecolor": "none", "pad": 0.5, "alpha": 0.7})  # fmt: skip
+        write(
+            ax,
+            x + side / 2,
+            y,
+            named.replace(" ", "\n"),
+            bbox={"facecolor": "#fff", "edgecolor": "none", "pad": 0.5, "alpha": 0.7},
+        )
     ax.text((right + side) / 2, -2.15, title, ha="center", va="top", fontsize=9)
 
 
@@ -85,6 +88,5 @@ def _block(ax, x: float, y: float, width: float, height: float, owners: list[int
     stripes = STRIPES if len(owners) > 1 else len(owners)
     for i in range(stripes):
         owner, wide = owners[i % len(owners)], width / stripes
-        ax.add_patch(Rectangle((x + i * wide, y), wide, height, facecolor=COLOURS[owner] + "90", hatch=HATCHES[owner],
-                               edgecolor=INK, linewidth=0))  # fmt: skip
-    ax.add_patch(Rectangle((x, y), width, height, facecolor="none", edgecolor=INK, linewidth=1.2))
+        box(ax, x + i * wide, y, wide, height, fill=COLOURS[owner] + "90", hatch=HATCHES[owner], linewidth=0)
+    box(ax, x, y, width, height, fill="none", linewidth=1.2)

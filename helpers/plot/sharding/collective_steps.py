@@ -4,8 +4,9 @@ SVG text without any library; its ink is the page's own colour, so that dark mod
 """
 
 from helpers.costs.sharding.collective_steps import Film, Frame
+from helpers.plot.picture import COLOURS
+from helpers.plot.svg import element, frame as inside, rect, word
 
-PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")
 BOX, GAP, ROW, HEAD, FOOT = 66, 30, 24, 42, 6
 
 
@@ -17,17 +18,15 @@ def size(film: Film) -> tuple[int, int]:
 
 def drawing(film: Film, frame: Frame) -> str:
     """What is inside of one frame's <svg>: a box for each device, a row for each block, arrows for what is sent."""
-    n = film.axis.n
-    out = [
-        f'<g font-family="sans-serif" font-size="13" fill="currentColor"><text x="{GAP}" y="13">{frame.label}</text>'
-    ]
+    n, out = film.axis.n, []
     for d in range(n):
-        left = _left(d)
-        out.append(f'<text x="{left + BOX / 2}" y="{HEAD - 6}" text-anchor="middle">device {d}</text>')
-        out.append(_outline(left, HEAD, BOX, n * ROW, 0.4))
+        out += [
+            word(_left(d) + BOX / 2, HEAD - 6, f"device {d}", "middle"),
+            rect(_left(d), HEAD, BOX, n * ROW, edge=0.4),
+        ]
         out += _grid(film, frame, d) if film.kind == "AllToAll" else _column(film, frame, d)
     out += _counted(film, frame) if film.kind == "AllToAll" else _arrows(film, frame)
-    return "".join(out) + "</g>"
+    return inside(frame.label, out)
 
 
 def strip(film: Film) -> str:
@@ -47,30 +46,18 @@ def _left(d: int) -> int:
     return GAP + d * (BOX + GAP)
 
 
-def _outline(x: float, y: float, w: float, h: float, weight: float) -> str:
-    return f'<rect x="{x:g}" y="{y:g}" width="{w:g}" height="{h:g}" fill="none" stroke="currentColor" stroke-width="{weight}"/>'
-
-
 def _column(film: Film, frame: Frame, d: int) -> list[str]:
     """The rows of one device: a block held is filled, one that is sent or multiplied in this step has a thick edge."""
-    out, n = [], film.axis.n
+    out, n, works = [], film.axis.n, frame.works[d]
     sent = {s.block for s in frame.sends if s.src == d}
     for b in range(n):
         text, share = _cell(film, frame, d, b)
-        if not text:
-            continue
-        x, y, colour = _left(d) + 2, HEAD + b * ROW + 2, PALETTE[b % 6]
-        bold = b in sent or b in frame.works[d]
-        out.append(
-            f'<rect x="{x}" y="{y}" width="{BOX - 4}" height="{ROW - 4}" fill="{colour}" fill-opacity="{share:.2g}" '
-            f'stroke="currentColor" stroke-width="{2 if bold else 0.6}"{_dashed(b in frame.works[d])}/>'
-            f'<text x="{x + BOX / 2 - 2}" y="{y + 15}" text-anchor="middle">{text}</text>'
-        )
+        x, y = _left(d) + 2, HEAD + b * ROW + 2
+        look = {"fill_opacity": round(share, 2), "stroke_dasharray": "4 2" if b in works else None}
+        if text:
+            out.append(rect(x, y, BOX - 4, ROW - 4, COLOURS[b % 6], 2 if b in sent or b in works else 0.6, **look))
+            out.append(word(x + BOX / 2 - 2, y + 15, text, "middle"))
     return out
-
-
-def _dashed(yes: bool) -> str:
-    return ' stroke-dasharray="4 2"' if yes else ""
 
 
 def _cell(film: Film, frame: Frame, d: int, b: int) -> tuple[str, float]:
@@ -107,25 +94,24 @@ def summed(parts: frozenset[int], n: int) -> str:
 
 
 def _arrows(film: Film, frame: Frame) -> list[str]:
-    """An arrow in the block's row for every send; those round the back leave on one side and come in on the other."""
-    out = []
-    for s in frame.sends:
-        y = HEAD + s.block * ROW + ROW / 2
-        start = _left(s.src) + (BOX + 2 if s.way > 0 else -2)
-        end = _left(s.dst) + (-3 if s.way > 0 else BOX + 3)
-        if (end - start) * s.way > 0:
-            out.append(_arrow(start, end, y, s.way))
-        else:
-            edge = GAP * 0.6 * s.way
-            out += [_arrow(start, start + edge, y, s.way), _arrow(end - edge, end, y, s.way)]
-    return out
+    """An arrow in the block's row for every send."""
+    return [
+        _arrow(*span, HEAD + s.block * ROW + ROW / 2, s.way)
+        for s in frame.sends
+        for span in _spans(s.src, s.dst, s.way, 0.6)
+    ]
 
 
-def _arrow(x: float, to: float, y: float, way: int, weight: float = 1.6) -> str:
-    return (
-        f'<path d="M{x:g} {y:g}H{to - 4 * way:g}" stroke="currentColor" stroke-width="{weight}"/>'
-        f'<path d="M{to:g} {y:g}l{-7 * way} -4v8z"/>'
-    )
+def _spans(src: int, dst: int, way: int, reach: float) -> list[tuple[float, float]]:
+    """From where to where an arrow reaches; one round the back leaves on one side and comes in on the other."""
+    start, end = _left(src) + (BOX + 2 if way > 0 else -2), _left(dst) + (-3 if way > 0 else BOX + 3)
+    edge = GAP * reach * way
+    return [(start, end)] if (end - start) * way > 0 else [(start, start + edge), (end - edge, end)]
+
+
+def _arrow(x: float, to: float, y: float, way: int) -> str:
+    line = element("path", d=f"M{x:g} {y:g}H{to - 4 * way:g}", stroke="currentColor", stroke_width=1.6)
+    return line + element("path", d=f"M{to:g} {y:g}l{-7 * way} -4v8z")
 
 
 def _grid(film: Film, frame: Frame, d: int) -> list[str]:
@@ -136,13 +122,11 @@ def _grid(film: Film, frame: Frame, d: int) -> list[str]:
     for (a, b), parts in sorted(frame.held[d].items()):
         x, y = _left(d) + b * w, HEAD + a * ROW
         half = 0.5 if len(parts) == 1 else 1
-        out.append(
-            f'<rect x="{x + 1:g}" y="{y + 1 + (ROW / 2 - 1) * (half < 1 and parts == {-1}):g}" width="{w - 2:g}" '
-            f'height="{(ROW - 2) * half:g}" fill="{PALETTE[b % 6]}" fill-opacity=".4" '
-            f'stroke="currentColor" stroke-width="{1.8 if (a, b) in sent else 0.4}"/>'
-        )
+        down = (ROW / 2 - 1) * (half < 1 and parts == {-1})
+        edge = 1.8 if (a, b) in sent else 0.4
+        out.append(rect(x + 1, y + 1 + down, w - 2, (ROW - 2) * half, COLOURS[b % 6], edge, fill_opacity=0.4))
         if n <= 4 and half == 1:
-            out.append(f'<text x="{x + w / 2:g}" y="{y + 16}" font-size="9" text-anchor="middle">{a}{b}</text>')
+            out.append(word(x + w / 2, y + 16, f"{a}{b}", "middle", 9))
     return out
 
 
@@ -154,15 +138,7 @@ def _counted(film: Film, frame: Frame) -> list[str]:
     out = []
     for (src, dst, way), blocks in links.items():
         y = HEAD + film.axis.n * ROW / 2 - 12 * way
-        start = _left(src) + (BOX + 2 if way > 0 else -2)
-        end = _left(dst) + (-3 if way > 0 else BOX + 3)
         label = f"{int(blocks)}{'½' if blocks % 1 else ''}".removeprefix("0" if blocks < 1 else "x")
-        if (end - start) * way > 0:
-            spans = [(start, end)]
-        else:
-            edge = GAP * 0.7 * way
-            spans = [(start, start + edge), (end - edge, end)]
-        for a, b in spans:
-            out.append(_arrow(a, b, y, way))
-            out.append(f'<text x="{(a + b) / 2:g}" y="{y - 6:g}" text-anchor="middle">{label}</text>')
+        for a, b in _spans(src, dst, way, 0.7):
+            out += [_arrow(a, b, y, way), word((a + b) / 2, y - 6, label, "middle")]
     return out

@@ -3,16 +3,16 @@
 from collections.abc import Iterable, Mapping
 
 import numpy as np
-from matplotlib import rc_context
 from matplotlib.patches import Rectangle
 
 from helpers.costs.sharding.collective_steps import Film
 from helpers.costs.sharding.sharded_array import Mesh, Sharding, parse
-from helpers.plot.picture import COLOURS, INK, STYLE, Picture, canvas
+from helpers.plot.picture import COLOURS, INK, Picture, canvas, styled, write
 from helpers.plot.rooflines.chip_and_products import Matrix, products
 from helpers.plot.sharding import collective_steps
 
 
+@styled
 def layout(
     shardings: str | Sharding | Iterable, mesh: Mesh | Mapping, sizes: Mapping | None = None, *, caption=""
 ) -> Picture:
@@ -34,13 +34,12 @@ def layout(
             raise ValueError(f"a layout is drawn of arrays with one or two dimensions, and {a} has {len(a.dims)}")
     columns = min(len(arrays), 2)  # legible on a phone
     down = -(-len(arrays) // columns)
-    with rc_context(STYLE):
-        figure, axes = canvas(2.5 * columns, 2.85 * down, down, columns)
-        figure.get_layout_engine().set(h_pad=0.12)
-        for ax in np.ravel(axes)[len(arrays) :]:
-            ax.remove()
-        for ax, array in zip(np.ravel(axes), arrays):
-            _array(ax, array, mesh, sizes)
+    figure, axes = canvas(2.5 * columns, 2.85 * down, down, columns)
+    figure.get_layout_engine().set(h_pad=0.12)
+    for ax in np.ravel(axes)[len(arrays) :]:
+        ax.remove()
+    for ax, array in zip(np.ravel(axes), arrays):
+        _array(ax, array, mesh, sizes)
     names = ", ".join(f"{n} = {s}" for n, s in mesh.sizes.items())
     alt = f"On a mesh of {mesh.devices} devices, {names}. " + " ".join(_words(a, mesh) for a in arrays)
     return Picture(figure, alt, caption)
@@ -102,7 +101,7 @@ def _array(ax, array: Sharding, mesh: Mesh, sizes) -> None:
         text = _listed(groups)
         size = min(11, 120 * width / max(3, len(text)) + 2, 105 * height)
         box = {"facecolor": "#fff", "edgecolor": "none", "pad": 1.5, "alpha": 0.85}
-        ax.text((c + 0.5) * width, (r + 0.5) * height, text, ha="center", va="center", fontsize=size, bbox=box)
+        write(ax, (c + 0.5) * width, (r + 0.5) * height, text, size, bbox=box)
     ax.set_yticks(
         [(r + 0.5) * height for r in range(rows)], _coordinates(array.axes[0], mesh, array.dims[0]), fontsize=8
     )

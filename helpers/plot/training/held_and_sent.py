@@ -2,11 +2,8 @@
 
 from functools import partial
 
-from matplotlib import rc_context
-from matplotlib.patches import Rectangle
-
 from helpers.costs.sharding.sharded_array import Mesh, Sharding, parse
-from helpers.plot.picture import COLOURS, INK, STYLE, Picture, box, canvas
+from helpers.plot.picture import COLOURS, Picture, bare, box, canvas, legend, styled, write
 
 MINE, BORROWED = COLOURS[0], COLOURS[5]
 LENGTH = {"B": 2.6, "T": 2.6, "D": 1.5, "F": 2.3, "E": 2.3, "L": 2.3}
@@ -81,6 +78,7 @@ def arrays(way: str) -> list[tuple[Sharding, Sharding]]:
     return [(parse(some[0]), parse(some[-1])) for some in named]
 
 
+@styled
 def held(ways, alt: str, *, caption: str = "") -> Picture:
     """Rows of arrays, one for each way of WAYS: blue is stored on device 0, hatched gathered while it is used, dashed elsewhere.
 
@@ -89,15 +87,15 @@ def held(ways, alt: str, *, caption: str = "") -> Picture:
     if unknown := [w for w in ways if w not in WAYS]:
         raise ValueError(f"no drawing of {', '.join(unknown)}; there are {', '.join(WAYS)}")
     tallest = [max(LENGTH[stored.dims[0]] for stored, _ in arrays(way)) for way in ways]
-    with rc_context(STYLE):
-        figure, axes = canvas(5.2, sum(0.42 * tall + 0.95 for tall in tallest) + 0.4, len(ways))
-        for ax, way, tall in zip([axes] if len(ways) == 1 else axes, ways, tallest):
-            _way(ax, way)
-            ax.set(xlim=(-0.1, 13), ylim=(1.3 - tall, 3.3), aspect="equal", anchor="W")
-            ax.set_title(way, loc="left", fontsize=10, weight="bold")
-            ax.text(0, 1.45 - tall, f"sends {WAYS[way][1]}", fontsize=8)
-            ax.set_axis_off()
-        figure.legend(handles=_legend(), loc="outside lower left", ncols=3, fontsize=8)
+    figure, axes = canvas(5.2, sum(0.42 * tall + 0.95 for tall in tallest) + 0.4, len(ways))
+    for ax, way, tall in zip([axes] if len(ways) == 1 else axes, ways, tallest):
+        _way(ax, way)
+        bare(ax, xlim=(-0.1, 13), ylim=(1.3 - tall, 3.3), aspect="equal", anchor="W")
+        ax.set_title(way, loc="left", fontsize=10, weight="bold")
+        ax.text(0, 1.45 - tall, f"sends {WAYS[way][1]}", fontsize=8)
+    lent = {"facecolor": BORROWED, "alpha": 0.5, "hatch": "////"}
+    looks = {"stored on device 0": MINE, "gathered while used": lent}
+    legend(figure, looks | {"on the other three": {"fill": False, "linestyle": "--"}}, 3, "left")
     return Picture(figure, alt, caption)
 
 
@@ -107,7 +105,7 @@ def _way(ax, way: str) -> None:
         if "[" in part:
             x = _array(ax, x, *next(pairs), mesh)
         else:
-            ax.text(x - 1.05, 1.3, part, ha="center", va="center", fontsize=12)
+            write(ax, x - 1.05, 1.3, part, 12)
 
 
 def _share(a: Sharding, mesh: Mesh) -> tuple[float, float]:
@@ -120,13 +118,11 @@ def _array(ax, x: float, stored: Sharding, used: Sharding, mesh: Mesh) -> float:
     """One array from x on; where the next one begins."""
     rows, *columns = stored.dims
     height, width = LENGTH[rows], LENGTH[columns[-1]]
-    whole = dict(facecolor="none", edgecolor=INK, linestyle="--")
-    lent = dict(facecolor=BORROWED, alpha=0.35, hatch="////", edgecolor=INK, linewidth=0)
-    for a, look in ((None, whole), (used, lent), (stored, dict(facecolor=MINE, edgecolor=INK))):
-        if a is used and used == stored:
-            continue
-        h, w = (1.0, 1.0) if a is None else _share(a, mesh)
-        ax.add_patch(Rectangle((x, 2.6 - h * height), w * width, h * height, **look))
+    box(ax, x, 2.6 - height, width, height, fill="none", linestyle="--")
+    lent = {"fill": BORROWED, "alpha": 0.35, "hatch": "////", "linewidth": 0}
+    for a, look in ((used, lent), (stored, {"fill": MINE}))[used == stored :]:
+        h, w = _share(a, mesh)
+        box(ax, x, 2.6 - h * height, w * width, h * height, **look)
     letters = [f"{d}_{''.join(axes)}" if axes else d for d, axes in zip(stored.dims, stored.axes)]
     below = next((SHOWN[k] for k in SHOWN if f"{stored.name}[{rows}".startswith(k)), stored.name)
     ax.text(x - 0.12, 2.6 - height / 2, f"${letters[0]}$", ha="right", va="center", fontsize=9)
@@ -135,55 +131,34 @@ def _array(ax, x: float, stored: Sharding, used: Sharding, mesh: Mesh) -> float:
     return x + width + 1.6
 
 
-def _legend() -> list[Rectangle]:
-    return [
-        Rectangle((0, 0), 1, 1, facecolor=MINE, edgecolor=INK, label="stored on device 0"),
-        Rectangle(
-            (0, 0), 1, 1, facecolor=BORROWED, alpha=0.5, hatch="////", edgecolor=INK, label="gathered while used"
-        ),
-        Rectangle((0, 0), 1, 1, fill=False, linestyle="--", edgecolor=INK, label="on the other three"),
-    ]
-
-
-CUTS = {
-    "DP, FSDP": "between sequences",
-    "CP, SP": "between tokens",
-    "PP": "between layers",
-    "TP": "between heads, and columns of F",
-    "EP": "between experts",
-}
-"""The ways to divide, and where each cuts."""
-
-
 _box = partial(box, linewidth=0.7)
 
 
+@styled
 def divisions(alt: str, *, caption: str = "") -> Picture:
     """A batch and a model side by side, each way's cut as a dashed line with its name."""
-    with rc_context(STYLE):
-        figure, ax = canvas(5.4, 2.9)
-        for row in range(4):
-            for column in range(6):
-                _box(ax, 0.5 * column, 0.55 * row, 0.5, 0.55, fill="#fff")
-            _box(ax, 5.9, 0.6 * row, 1.9, 0.42, fill=COLOURS[4] + "60")
-            ax.text(5.8, 0.6 * row + 0.21, f"layer {3 - row}", ha="right", va="center", fontsize=8)
-            for expert in range(4):
-                _box(ax, 8.4 + 0.55 * expert, 0.6 * row, 0.42, 0.42, fill=COLOURS[5] + "80")
-        for x, text in ((1.5, "the batch"), (6.85, "the model"), (9.435, "its experts")):
-            ax.text(x, 3.05, text, ha="center", fontsize=10, weight="bold")
-        ax.text(1.5, -0.2, "tokens T", ha="center", va="top", fontsize=9)
-        ax.text(-0.15, 1.1, "sequences", ha="right", va="center", rotation=90, fontsize=9)
-        _cut(ax, (-0.1, 1.1), (3.15, 1.1), "DP, FSDP", (3.2, 1.1), "left", "center")
-        _cut(ax, (1.5, -0.1), (1.5, 2.35), "CP, SP", (1.5, 2.4), "center", "bottom")
-        _cut(ax, (5.8, 1.11), (10.6, 1.11), "PP", (10.65, 1.11), "left", "center")
-        _cut(ax, (6.85, -0.1), (6.85, 2.35), "TP", (6.85, 2.4), "center", "bottom")
-        _cut(ax, (9.435, -0.1), (9.435, 2.35), "EP", (9.435, 2.4), "center", "bottom")
-        ax.text(6.85, -0.2, "heads, F", ha="center", va="top", fontsize=9)
-        ax.set(xlim=(-0.5, 11.2), ylim=(-0.6, 3.4))
-        ax.set_axis_off()
+    figure, ax = canvas(5.4, 2.9)
+    for row in range(4):
+        for column in range(6):
+            _box(ax, 0.5 * column, 0.55 * row, 0.5, 0.55, fill="#fff")
+        _box(ax, 5.9, 0.6 * row, 1.9, 0.42, fill=COLOURS[4] + "60")
+        ax.text(5.8, 0.6 * row + 0.21, f"layer {3 - row}", ha="right", va="center", fontsize=8)
+        for expert in range(4):
+            _box(ax, 8.4 + 0.55 * expert, 0.6 * row, 0.42, 0.42, fill=COLOURS[5] + "80")
+    for x, text in ((1.5, "the batch"), (6.85, "the model"), (9.435, "its experts")):
+        ax.text(x, 3.05, text, ha="center", fontsize=10, weight="bold")
+    ax.text(1.5, -0.2, "tokens T", ha="center", va="top", fontsize=9)
+    ax.text(-0.15, 1.1, "sequences", ha="right", va="center", rotation=90, fontsize=9)
+    for name, start, end in (("DP, FSDP", -0.1, 3.15), ("PP", 5.8, 10.6)):
+        y = 1.1 if start < 0 else 1.11
+        _cut(ax, (start, y), (end, y), name, (end + 0.05, y), ha="left")
+    for name, x in (("CP, SP", 1.5), ("TP", 6.85), ("EP", 9.435)):
+        _cut(ax, (x, -0.1), (x, 2.35), name, (x, 2.4), va="bottom")
+    ax.text(6.85, -0.2, "heads, F", ha="center", va="top", fontsize=9)
+    bare(ax, xlim=(-0.5, 11.2), ylim=(-0.6, 3.4))
     return Picture(figure, alt, caption)
 
 
-def _cut(ax, start, end, name: str, label, ha: str, va: str) -> None:
+def _cut(ax, start, end, name: str, label, **aligned) -> None:
     ax.plot(*zip(start, end), color=COLOURS[1], linewidth=2.2, linestyle="--", zorder=3)
-    ax.text(*label, name, ha=ha, va=va, fontsize=9.5, weight="bold", color="#9a3d00")
+    write(ax, *label, name, 9.5, weight="bold", color="#9a3d00", **aligned)

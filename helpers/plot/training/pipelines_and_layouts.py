@@ -4,12 +4,24 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from matplotlib import rc_context
-from matplotlib.patches import Patch, Rectangle
+from matplotlib.patches import Patch
 
 from helpers.costs.rooflines.hardware import Chip
 from helpers.costs.training.dp_fsdp_tp import cost
-from helpers.plot.picture import COLOURS, DASHES, INK, MARKERS, STYLE, Picture, canvas, dress
+from helpers.plot.picture import (
+    COLOURS,
+    DASHES,
+    INK,
+    MARKERS,
+    PAPER,
+    Picture,
+    box,
+    canvas,
+    dress,
+    legend,
+    styled,
+    write,
+)
 
 # What a device does in a tick: fill and text, from dark to light, so that they differ in grey, too.
 TASKS = {
@@ -19,6 +31,7 @@ TASKS = {
 }
 
 
+@styled
 def pipelines(panels: dict, alt: str, *, caption: str = "") -> Picture:
     """One panel for each schedule: a row for each device, a column for each tick, in a whole tick's box the number of the microbatch.
 
@@ -32,23 +45,20 @@ def pipelines(panels: dict, alt: str, *, caption: str = "") -> Picture:
     ):
         raise ValueError(f"{wrong}: task and micro are arrays [ticks, devices] of one shape")
     span = max(len(task) / v for task, _, v in panels.values())
-    with rc_context(STYLE):
-        figure, axes = canvas(
-            5.6, 0.5 + sum(0.45 + 0.22 * task.shape[1] for task, _, _ in panels.values()), len(panels)
-        )
-        for ax, (title, (task, micro, v)) in zip(np.ravel(axes), panels.items()):
-            _ticks(ax, task, micro, 1 / v)
-            ax.set(xlim=(0, span), ylim=(task.shape[1], 0), yticks=np.arange(task.shape[1]) + 0.5)
-            ax.set_yticklabels(range(task.shape[1]), fontsize=8)
-            ax.set_title(f"{title}: {_idle(task)}", fontsize=9, loc="left")
-            ax.tick_params(labelsize=8)
-            ax.grid(visible=False)
-            ax.fill_between([0, len(task) / v], 0, task.shape[1], color="#ddd", linewidth=0, zorder=0)
-        np.ravel(axes)[-1].set_xlabel("tick")
-        shown = [Patch(facecolor=fill, edgecolor=INK, label=name) for name, fill, _ in TASKS.values()]
-        figure.legend(
-            handles=[*shown, Patch(facecolor="#ddd", label="idle")], loc="outside lower center", ncols=4, fontsize=8
-        )
+    figure, axes = canvas(5.6, 0.5 + sum(0.45 + 0.22 * task.shape[1] for task, _, _ in panels.values()), len(panels))
+    for ax, (title, (task, micro, v)) in zip(np.ravel(axes), panels.items()):
+        _ticks(ax, task, micro, 1 / v)
+        ax.set(xlim=(0, span), ylim=(task.shape[1], 0), yticks=np.arange(task.shape[1]) + 0.5)
+        ax.set_yticklabels(range(task.shape[1]), fontsize=8)
+        ax.set_title(f"{title}: {_idle(task)}", fontsize=9, loc="left")
+        ax.tick_params(labelsize=8)
+        ax.grid(visible=False)
+        ax.fill_between([0, len(task) / v], 0, task.shape[1], color="#ddd", linewidth=0, zorder=0)
+    np.ravel(axes)[-1].set_xlabel("tick")
+
+    legend(
+        figure, {name: fill for name, fill, _ in TASKS.values()} | {"idle": {"facecolor": "#ddd", "edgecolor": None}}, 4
+    )
     return Picture(figure, alt, caption)
 
 
@@ -65,11 +75,12 @@ def _ticks(ax, task, micro, wide: float) -> None:
     for (t, d), kind in np.ndenumerate(task):
         if kind:
             _, fill, ink = TASKS[int(kind)]
-            ax.add_patch(Rectangle((t * wide, d), wide, 1, facecolor=fill, edgecolor=INK, linewidth=0.4))
+            box(ax, t * wide, d, wide, 1, fill=fill, linewidth=0.4)
             if wide == 1:  # a number does not fit into a thinner box
-                ax.text((t + 0.5) * wide, d + 0.5, str(micro[t, d]), ha="center", va="center", fontsize=6, color=ink)
+                write(ax, (t + 0.5) * wide, d + 0.5, str(micro[t, d]), 6, color=ink)
 
 
+@styled
 def plane(
     x, y, z, xlabel: str, ylabel: str, alt: str, *, edge: float = 1.0, inside: str = "", lines: dict | None = None,
     dots: dict | None = None, caption: str = "",
@@ -82,21 +93,21 @@ def plane(
     z = np.asarray(z, float)
     if z.shape != (len(y), len(x)):
         raise ValueError(f"z has a row for each y and a column for each x, [{len(y)}, {len(x)}], not {list(z.shape)}")
-    with rc_context(STYLE):
-        figure, ax = canvas(6.2, 4.2)
-        ax.contourf(x, y, z, levels=[edge, np.inf], colors=[COLOURS[4]], alpha=0.35)
-        ax.contour(x, y, z, levels=[edge], colors=[INK], linewidths=1)
-        handles = [Patch(facecolor=COLOURS[4], alpha=0.35, edgecolor=INK, label=inside)] if inside else []
-        for i, (label, (xs, ys)) in enumerate((lines or {}).items()):
-            handles += ax.plot(xs, ys, color=COLOURS[i % 6], linestyle=DASHES[i % 6], label=label)
-        for i, (label, (xs, ys)) in enumerate((dots or {}).items()):
-            handles += ax.plot(xs, ys, MARKERS[i % 6], color=INK, markerfacecolor="#fff", markersize=5, label=label)
-        ax.set(xlim=(min(x), max(x)), ylim=(min(y), max(y)))
-        dress(ax, xlabel, ylabel, "xy")
-        figure.legend(handles=handles, loc="outside lower center", ncols=2, fontsize=8)
+    figure, ax = canvas(6.2, 4.2)
+    ax.contourf(x, y, z, levels=[edge, np.inf], colors=[COLOURS[4]], alpha=0.35)
+    ax.contour(x, y, z, levels=[edge], colors=[INK], linewidths=1)
+    handles = [Patch(facecolor=COLOURS[4], alpha=0.35, edgecolor=INK, label=inside)] if inside else []
+    for i, (label, (xs, ys)) in enumerate((lines or {}).items()):
+        handles += ax.plot(xs, ys, color=COLOURS[i % 6], linestyle=DASHES[i % 6], label=label)
+    for i, (label, (xs, ys)) in enumerate((dots or {}).items()):
+        handles += ax.plot(xs, ys, MARKERS[i % 6], color=INK, markerfacecolor="#fff", markersize=5, label=label)
+    ax.set(xlim=(min(x), max(x)), ylim=(min(y), max(y)))
+    dress(ax, xlabel, ylabel, "xy")
+    figure.legend(handles=handles, loc="outside lower center", ncols=2, fontsize=8)
     return Picture(figure, alt, caption)
 
 
+@styled
 def predicted(sources: dict, methods: tuple[str, ...], alt: str, *, caption: str = "") -> Picture:
     """Predicted over measured on a log axis, one mark for each row: a group of lanes for each source, a lane for each method.
 
@@ -106,53 +117,52 @@ def predicted(sources: dict, methods: tuple[str, ...], alt: str, *, caption: str
     if wrong := next((n for n, r in rows.items() if r.ndim != 2 or r.shape[1] != 1 + len(methods)), None):
         raise ValueError(f"{wrong}: a row is what was measured and {len(methods)} predictions")
     lane = 0.8 / len(methods)
-    with rc_context(STYLE):
-        figure, ax = canvas(5.6, 0.9 + 0.6 * len(rows))
-        ax.axvline(1, color=INK, linewidth=1)
-        for i, found in enumerate(rows.values()):
-            if i:
-                ax.axhline(i - 0.5, color="#bbb", linewidth=0.8)
-            for j, method in enumerate(methods):
-                ax.plot(
-                    found[:, 1 + j] / found[:, 0], np.full(len(found), i + (j - (len(methods) - 1) / 2) * lane),
-                    MARKERS[j % 6], color=COLOURS[j % 6], markerfacecolor=COLOURS[0] if j == 0 else "#fff",
-                    markersize=5, linestyle="", label=method if i == 0 else None,
-                )  # fmt: skip
-        ax.set(ylim=(len(rows) - 0.5, -0.5), yticks=range(len(rows)))
-        ax.set_yticklabels(
-            [f"{name}\n{len(found)} row{'s' * (len(found) > 1)}" for name, found in rows.items()], fontsize=8
-        )
-        dress(ax, "predicted / measured", "", "x")
-        ticks = [t for t in (0.1, 0.2, 0.3, 0.5, 0.7, 1, 1.5, 2, 3, 5, 10) if ax.get_xlim()[0] <= t <= ax.get_xlim()[1]]
-        ax.set_xticks(ticks, [f"{t:g}" for t in ticks])
-        ax.minorticks_off()
-        figure.legend(loc="outside lower center", ncols=len(methods), fontsize=8)
+    figure, ax = canvas(5.6, 0.9 + 0.6 * len(rows))
+    ax.axvline(1, color=INK, linewidth=1)
+    for i, found in enumerate(rows.values()):
+        if i:
+            ax.axhline(i - 0.5, color="#bbb", linewidth=0.8)
+        for j, method in enumerate(methods):
+            ax.plot(
+                found[:, 1 + j] / found[:, 0], np.full(len(found), i + (j - (len(methods) - 1) / 2) * lane),
+                MARKERS[j % 6], color=COLOURS[j % 6], markerfacecolor=COLOURS[0] if j == 0 else "#fff",
+                markersize=5, linestyle="", label=method if i == 0 else None,
+            )  # fmt: skip
+    ax.set(ylim=(len(rows) - 0.5, -0.5), yticks=range(len(rows)))
+    ax.set_yticklabels(
+        [f"{name}\n{len(found)} row{'s' * (len(found) > 1)}" for name, found in rows.items()], fontsize=8
+    )
+    dress(ax, "predicted / measured", "", "x")
+    ticks = [t for t in (0.1, 0.2, 0.3, 0.5, 0.7, 1, 1.5, 2, 3, 5, 10) if ax.get_xlim()[0] <= t <= ax.get_xlim()[1]]
+    ax.set_xticks(ticks, [f"{t:g}" for t in ticks])
+    ax.minorticks_off()
+    figure.legend(loc="outside lower center", ncols=len(methods), fontsize=8)
     return Picture(figure, alt, caption)
 
 
+@styled
 def intervals(rows: dict, alt: str, *, caption: str = "") -> Picture:
     """An estimate over what was measured with its interval as a bar, one row each, on a log axis; filled where the bar reaches 1.
 
     rows  {name: (measured, low, estimate, high)}, all in one unit
     """
-    with rc_context(STYLE):
-        figure, ax = canvas(5.6, 0.9 + 0.34 * len(rows))
-        ax.axvline(1, color=INK, linewidth=1)
-        for i, (measured, low, middle, high) in enumerate(rows.values()):
-            if not 0 < low <= middle <= high:
-                raise ValueError(f"{list(rows)[i]}: an interval is 0 < low <= estimate <= high")
-            ax.errorbar(
-                middle / measured, i, xerr=[[(middle - low) / measured], [(high - middle) / measured]], fmt="o",
-                color=COLOURS[0], markersize=6, capsize=4, linewidth=1.6,
-                markerfacecolor=COLOURS[0] if low <= measured <= high else "#fff",
-            )  # fmt: skip
-        ax.set_xscale("log")
-        ax.set(ylim=(len(rows) - 0.5, -0.5), yticks=range(len(rows)))
-        ax.set_yticklabels(rows, fontsize=9)
-        dress(ax, "estimate / published", "", "x")
-        ticks = [t for t in (0.3, 0.5, 0.7, 1, 1.5, 2, 3) if ax.get_xlim()[0] <= t <= ax.get_xlim()[1]]
-        ax.set_xticks(ticks, [f"{t:g}" for t in ticks])
-        ax.minorticks_off()
+    figure, ax = canvas(5.6, 0.9 + 0.34 * len(rows))
+    ax.axvline(1, color=INK, linewidth=1)
+    for i, (measured, low, middle, high) in enumerate(rows.values()):
+        if not 0 < low <= middle <= high:
+            raise ValueError(f"{list(rows)[i]}: an interval is 0 < low <= estimate <= high")
+        ax.errorbar(
+            middle / measured, i, xerr=[[(middle - low) / measured], [(high - middle) / measured]], fmt="o",
+            color=COLOURS[0], markersize=6, capsize=4, linewidth=1.6,
+            markerfacecolor=COLOURS[0] if low <= measured <= high else "#fff",
+        )  # fmt: skip
+    ax.set_xscale("log")
+    ax.set(ylim=(len(rows) - 0.5, -0.5), yticks=range(len(rows)))
+    ax.set_yticklabels(rows, fontsize=9)
+    dress(ax, "estimate / published", "", "x")
+    ticks = [t for t in (0.3, 0.5, 0.7, 1, 1.5, 2, 3) if ax.get_xlim()[0] <= t <= ax.get_xlim()[1]]
+    ax.set_xticks(ticks, [f"{t:g}" for t in ticks])
+    ax.minorticks_off()
     return Picture(figure, alt, caption)
 
 
@@ -216,6 +226,7 @@ def spans(
     return out
 
 
+@styled
 def step_timelines(
     panels: Mapping[str, Sequence[Span]], alt: str, *, chip_time: str = "time", caption: str = ""
 ) -> Picture:
@@ -224,28 +235,21 @@ def step_timelines(
     panels  {title: spans}, on one scale of time
     """
     span = max(s.end for some in panels.values() for s in some)
-    with rc_context(STYLE):
-        figure, axes = canvas(6.0, 0.75 + 1.0 * len(panels), len(panels))
-        for ax, (title, some) in zip([axes] if len(panels) == 1 else axes, panels.items()):
-            for s in some:
-                fill, hatch, ink = KINDS[s.kind]
-                ax.add_patch(
-                    Rectangle(
-                        (s.start, s.row), s.seconds, 0.9, facecolor=fill, hatch=hatch, edgecolor=INK, linewidth=0.6
-                    )
-                )
-                if s.seconds > 0.025 * span:
-                    box = dict(facecolor="#fff", edgecolor="none", pad=0.6) if hatch else None
-                    ax.text(s.start + s.seconds / 2, s.row + 0.45, str(s.layer), ha="center", va="center", fontsize=8,
-                            color=ink, bbox=box)  # fmt: skip
-            done = max(s.end for s in some if s.row == 0)
-            ax.axvline(done, color=INK, linewidth=1, linestyle=":")
-            ax.set(xlim=(0, span * 1.01), ylim=(1.95, -0.05), yticks=(0.45, 1.45), xticks=())
-            ax.set_yticklabels(("arithmetic", "links"), fontsize=9)
-            ax.set_title(title, fontsize=9.5, loc="left", weight="bold")
-            ax.grid(visible=False)
-        ax.set_xlabel(chip_time, fontsize=9)
-        kinds = dict.fromkeys(s.kind for some in panels.values() for s in some)
-        shown = [Patch(facecolor=KINDS[k][0], hatch=KINDS[k][1], edgecolor=INK, label=k) for k in KINDS if k in kinds]
-        figure.legend(handles=shown, loc="outside lower center", ncols=len(shown), fontsize=8)
+    figure, axes = canvas(6.0, 0.75 + 1.0 * len(panels), len(panels))
+    for ax, (title, some) in zip([axes] if len(panels) == 1 else axes, panels.items()):
+        for s in some:
+            fill, hatch, ink = KINDS[s.kind]
+            box(ax, s.start, s.row, s.seconds, 0.9, fill=fill, hatch=hatch, linewidth=0.6)
+            if s.seconds > 0.025 * span:
+                paper = PAPER if hatch else None
+                write(ax, s.start + s.seconds / 2, s.row + 0.45, str(s.layer), color=ink, bbox=paper)
+        done = max(s.end for s in some if s.row == 0)
+        ax.axvline(done, color=INK, linewidth=1, linestyle=":")
+        ax.set(xlim=(0, span * 1.01), ylim=(1.95, -0.05), yticks=(0.45, 1.45), xticks=())
+        ax.set_yticklabels(("arithmetic", "links"), fontsize=9)
+        ax.set_title(title, fontsize=9.5, loc="left", weight="bold")
+        ax.grid(visible=False)
+    ax.set_xlabel(chip_time, fontsize=9)
+    kinds = dict.fromkeys(s.kind for some in panels.values() for s in some)
+    legend(figure, {k: look[:2] for k, look in KINDS.items() if k in kinds}, len(kinds))
     return Picture(figure, alt, caption)

@@ -3,97 +3,68 @@
 from collections.abc import Mapping, Sequence
 from math import prod
 
-from matplotlib import rc_context
-from matplotlib.patches import Patch, Rectangle
-
 from helpers.costs.transformers.config import Config
 from helpers.costs.transformers.parameters_and_flops import kv_cache
-from helpers.plot.picture import COLOURS, INK, STYLE, Picture, arrow, canvas
+from helpers.plot.picture import COLOURS, INK, PAPER, Picture, arrow, bare, box, canvas, legend, styled, write
 
 WEIGHTS, OTHER = COLOURS[0] + "40", "#eeeeee"
-PAPER = {"facecolor": "#fff", "edgecolor": "none", "pad": 0.8}
 
 
+@styled
 def decoder_stack(alt: str, *, caption: str = "") -> Picture:
     """Tokens, embedding, L layers, norm, unembedding, logits, from left to right; what holds parameters is blue."""
-    with rc_context(STYLE):
-        figure, ax = canvas(5.2, 1.75)
-        for i in (2, 1, 0):
-            _card(ax, 5.55 + 0.14 * i, 0.5 + 0.14 * i, 2.2, "layer:\nattention,\nMLP" if i == 0 else "", WEIGHTS)
-        _card(ax, 2.2, 0.5, 2.3, "embedding\n[V, D]", WEIGHTS)
-        _card(ax, 9.1, 0.5, 1.2, "norm", OTHER)
-        _card(ax, 11.3, 0.5, 2.75, "unembedding\n[D, V]", WEIGHTS)
-        ax.text(6.8, 2.6, "$L$ layers", ha="center", va="bottom", fontsize=8)
-        ax.text(0.7, 1.3, "tokens\n[B, T]", ha="center", va="center", fontsize=8)
-        ax.text(15.75, 1.3, "logits\n[B, T, V]", ha="center", va="center", fontsize=8)
-        for start, end in ((1.35, 2.2), (4.5, 5.55), (8.05, 9.1), (10.3, 11.3), (14.05, 14.85)):
-            _arrow(ax, (start, 1.3), (end, 1.3))
-        for x in (5.02, 8.57, 10.82):
-            ax.text(x, 0.2, "[B, T, D]", ha="center", va="top", fontsize=7.5)
-            ax.plot([x, x], [0.23, 1.2], color=INK, linewidth=0.5, linestyle=":")
-        ax.set(xlim=(0, 16.7), ylim=(-0.35, 3.15))
-        ax.set_axis_off()
+    figure, ax = canvas(5.2, 1.75)
+    for i in (2, 1, 0):
+        _card(ax, 5.55 + 0.14 * i, 0.5 + 0.14 * i, 2.2, "layer:\nattention,\nMLP" if i == 0 else "", WEIGHTS)
+    _card(ax, 2.2, 0.5, 2.3, "embedding\n[V, D]", WEIGHTS)
+    _card(ax, 9.1, 0.5, 1.2, "norm", OTHER)
+    _card(ax, 11.3, 0.5, 2.75, "unembedding\n[D, V]", WEIGHTS)
+    ax.text(6.8, 2.6, "$L$ layers", ha="center", va="bottom", fontsize=8)
+    write(ax, 0.7, 1.3, "tokens\n[B, T]")
+    write(ax, 15.75, 1.3, "logits\n[B, T, V]")
+    for start, end in ((1.35, 2.2), (4.5, 5.55), (8.05, 9.1), (10.3, 11.3), (14.05, 14.85)):
+        _arrow(ax, (start, 1.3), (end, 1.3))
+    for x in (5.02, 8.57, 10.82):
+        ax.text(x, 0.2, "[B, T, D]", ha="center", va="top", fontsize=7.5)
+        ax.plot([x, x], [0.23, 1.2], color=INK, linewidth=0.5, linestyle=":")
+    bare(ax, xlim=(0, 16.7), ylim=(-0.35, 3.15))
     return Picture(figure, alt, caption)
 
 
+@styled
 def transformer_block(c: Config, alt: str, *, caption: str = "") -> Picture:
     """Every matrix of a gated block with its parameters, and the shape of what flows; what holds parameters is blue.
 
     B sequences, T tokens each, D = d_model, N query heads and K KV heads of H numbers, F = d_ff.
     """
-    with rc_context(STYLE):
-        figure, ax = canvas(6.8, 4.7)
-        _attention(ax, c)
-        _mlp(ax, c)
-        ax.set(xlim=(-0.2, 17.6), ylim=(-0.4, 11.9))
-        ax.set_axis_off()
+    figure, ax = canvas(6.8, 4.7)
+    _attention(ax, c)
+    _mlp(ax, c)
+    bare(ax, xlim=(-0.2, 17.6), ylim=(-0.4, 11.9))
     return Picture(figure, alt, caption)
 
 
 def _card(ax, x: float, y: float, width: float, text: str, fill: str) -> None:
     """A tall box that hides what lies behind it."""
-    for shade in ("#fff", fill):
-        ax.add_patch(Rectangle((x, y), width, 1.6, facecolor=shade, edgecolor=INK, linewidth=1))
-    ax.text(x + width / 2, y + 0.8, text, ha="center", va="center", fontsize=8)
+    box(ax, x, y, width, 1.6)
+    box(ax, x, y, width, 1.6, text, fill)
 
 
 def _box(ax, x: float, y: float, width: float, text: str, fill: str = WEIGHTS, height: float = 0.85) -> None:
-    ax.add_patch(Rectangle((x - width / 2, y), width, height, facecolor=fill, edgecolor=INK, linewidth=1))
-    ax.text(x, y + height / 2, text, ha="center", va="center", fontsize=8, linespacing=1.1)
+    box(ax, x - width / 2, y, width, height, text, fill)
 
 
 def _arrow(ax, start, end, text: str = "") -> None:
     arrow(ax, start, end)
     if text:
-        ax.text(
-            (start[0] + end[0]) / 2 + 0.12,
-            (start[1] + end[1]) / 2,
-            text,
-            ha="left",
-            va="center",
-            fontsize=7.5,
-            bbox=PAPER,
-        )
+        write(ax, (start[0] + end[0]) / 2 + 0.12, (start[1] + end[1]) / 2, text, 7.5, ha="left", bbox=PAPER)
 
 
 def _residual(ax, x: float, top: float, bottom: float, side: float) -> None:
     """The input, added to the result again."""
-    ax.plot(
-        [x, side, side, x + 0.25 * (1 if side > x else -1)],
-        [top, top, bottom, bottom],
-        color=INK,
-        linewidth=1,
-        linestyle="--",
-    )
-    ax.text(
-        x,
-        bottom,
-        "+",
-        ha="center",
-        va="center",
-        fontsize=11,
-        bbox={"boxstyle": "circle,pad=0.1", "facecolor": "#fff", "edgecolor": INK},
-    )
+    end = x + 0.25 * (1 if side > x else -1)
+    ax.plot([x, side, side, end], [top, top, bottom, bottom], color=INK, linewidth=1, linestyle="--")
+    write(ax, x, bottom, "+", 11, bbox={"boxstyle": "circle,pad=0.1", "facecolor": "#fff", "edgecolor": INK})
 
 
 def _matrix(ax, x: float, y: float, name: str, *sides: int) -> None:
@@ -146,6 +117,7 @@ def _mlp(ax, c: Config) -> None:
     ax.text(x, 0.2, "[B, T, D], to the next layer", ha="center", va="top", fontsize=9)
 
 
+@styled
 def flow(
     columns: Sequence[Sequence[str]],
     arrows: Sequence[tuple[str, str]],
@@ -166,46 +138,38 @@ def flow(
     }
     if unknown := [text for arrow in arrows for text in arrow if text not in place]:
         raise ValueError(f"an arrow names a box that is not there: {unknown[0]!r}")
-    with rc_context(STYLE):
-        figure, ax = canvas(5.2, 0.62 * tall + 0.25)
-        for a, b in arrows:
-            (x, y), (to, at) = place[a], place[b]
-            arrow(ax, (x + 1.0, y), (to - 1.0, at))
-        for text, (x, y) in place.items():
-            fill = COLOURS[0] + "40" if text in marked else "#eeeeee"
-            ax.add_patch(Rectangle((x - 1.0, y - 0.55), 2.0, 1.1, facecolor=fill, edgecolor=INK, linewidth=1))
-            ax.text(x, y, text, ha="center", va="center", fontsize=8, linespacing=1.1)
-        ax.set(xlim=(-1.1, 2.7 * (len(columns) - 1) + 1.1), ylim=(0, 1.5 * tall))
-        ax.set_axis_off()
+    figure, ax = canvas(5.2, 0.62 * tall + 0.25)
+    for a, b in arrows:
+        (x, y), (to, at) = place[a], place[b]
+        arrow(ax, (x + 1.0, y), (to - 1.0, at))
+    for text, (x, y) in place.items():
+        box(ax, x - 1.0, y - 0.55, 2.0, 1.1, text, WEIGHTS if text in marked else OTHER)
+    bare(ax, xlim=(-1.1, 2.7 * (len(columns) - 1) + 1.1), ylim=(0, 1.5 * tall))
     return Picture(figure, alt, caption)
 
 
 CACHED, MADE = COLOURS[0] + "90", COLOURS[5] + "60"
 
 
+@styled
 def kv_heads(models: Mapping[str, Config], alt: str, *, caption: str = "") -> Picture:
     """Of each model one layer: its query heads above, the keys and values that they read, and in blue what is cached of a token.
 
     models  {title: Config}, of a few heads each
     """
     rows = -(-len(models) // 2)
-    with rc_context(STYLE):
-        figure, axes = canvas(5.2, 2.15 * rows + 0.4, rows, 2)
-        for ax, (title, c) in zip(axes.flat, models.items()):
-            _heads(ax, c)
-            kept = kv_cache(c, 1, bytes_each=1) / c.L
-            what = "latent + rotated key" if c.mla else "$2KH$"
-            ax.text(0, -3.0, f"kept: {what} = {kept:,.0f} numbers", ha="left", va="center", fontsize=8)
-            ax.set(xlim=(-0.1, 8.2), ylim=(-3.35, 2.0))
-            ax.set_title(title, loc="left", fontsize=9, weight="bold")
-            ax.set_axis_off()
-        for ax in axes.flat[len(models) :]:
-            ax.remove()
-        shown = [("#eee", "", "query head"), (CACHED, "", "in the cache"), (MADE, "////", "made when needed")]
-        figure.legend(
-            handles=[Patch(facecolor=f, hatch=h, edgecolor=INK, label=t) for f, h, t in shown],
-            loc="outside lower left", ncols=3, fontsize=8,
-        )  # fmt: skip
+    figure, axes = canvas(5.2, 2.15 * rows + 0.4, rows, 2)
+    for ax, (title, c) in zip(axes.flat, models.items()):
+        _heads(ax, c)
+        kept = kv_cache(c, 1, bytes_each=1) / c.L
+        what = "latent + rotated key" if c.mla else "$2KH$"
+        ax.text(0, -3.0, f"kept: {what} = {kept:,.0f} numbers", ha="left", va="center", fontsize=8)
+        bare(ax, xlim=(-0.1, 8.2), ylim=(-3.35, 2.0))
+        ax.set_title(title, loc="left", fontsize=9, weight="bold")
+    for ax in axes.flat[len(models) :]:
+        ax.remove()
+    looks = {"query head": "#eee", "in the cache": CACHED, "made when needed": (MADE, "////")}
+    legend(figure, looks, 3, "left")
     return Picture(figure, alt, caption)
 
 
@@ -234,6 +198,4 @@ def _middle(c: Config, k: int) -> float:
 
 
 def _square(ax, x, y, width, height, fill, hatch, text) -> None:
-    ax.add_patch(Rectangle((x, y), width, height, facecolor=fill, hatch=hatch, edgecolor=INK, linewidth=0.9))
-    paper = {"facecolor": "#fff", "edgecolor": "none", "pad": 0.5} if hatch else None
-    ax.text(x + width / 2, y + height / 2, text, ha="center", va="center", fontsize=8, bbox=paper)
+    box(ax, x, y, width, height, text, fill, hatch=hatch, linewidth=0.9)

@@ -3,13 +3,11 @@
 from collections.abc import Sequence
 
 import numpy as np
-from matplotlib import rc_context
-from matplotlib.patches import Patch
 
 from helpers.costs.transformers.config import Config
 from helpers.costs.transformers.parameters_and_flops import flops
 from helpers.costs.transformers.training_memory_bytes import arrays, recomputed
-from helpers.plot.picture import COLOURS, INK, STYLE, Picture, canvas
+from helpers.plot.picture import COLOURS, INK, Picture, canvas, legend, styled
 
 KINDS = {"forward": (COLOURS[4], ""), "forward again": (COLOURS[1], "///"), "backward": (COLOURS[0], "\\\\\\\\")}
 Step = tuple[str, int, float, float]
@@ -35,29 +33,28 @@ def schedule(c: Config, T: int, policy: str) -> list[Step]:
     return steps
 
 
+@styled
 def kept_over_time(c: Config, T: int, policies: Sequence[str], alt: str, *, caption: str = "") -> Picture:
     """For each policy: bytes held by the layers over time, and under them what is computed; all panels have the same axes."""
-    with rc_context(STYLE):
-        figure, axes = canvas(5.2, 1.75 * len(policies) + 0.7, len(policies))
-        runs = {p: schedule(c, T, p) for p in policies}
-        longest = max(sum(s[2] for s in steps) for steps in runs.values())
-        highest = max(held for steps in runs.values() for *_, held in steps) / 1e9
-        for ax, (policy, steps) in zip(axes, runs.items()):
-            ends = np.cumsum([s[2] for s in steps])
-            held = np.array([0.0, *(s[3] / 1e9 for s in steps)])
-            ax.step([0, *ends], held, where="post", color=INK, linewidth=1.6)
-            ax.fill_between([0, *ends], held, step="post", color="#cccccc")
-            for (kind, _, length, _), end in zip(steps, ends):
-                fill, hatch = KINDS[kind]
-                ax.barh(-0.1 * highest, length, left=end - length, height=0.14 * highest, color=fill, hatch=hatch,
-                        edgecolor=INK, linewidth=0.5)  # fmt: skip
-            ax.axhline(0, color=INK, linewidth=0.8)
-            ax.set(xlim=(0, 1.02 * longest), ylim=(-0.2 * highest, 1.1 * highest))
-            ax.set_title(f"policy {policy}", loc="left", fontsize=9, weight="bold")
-            ax.set_ylabel("GB held", fontsize=8)
-            ax.tick_params(labelsize=8)
-            ax.set_yticks([t for t in ax.get_yticks() if 0 <= t <= highest])
-        axes[-1].set_xlabel("time, in forward passes of one layer", fontsize=8)
-        shown = [Patch(facecolor=f, hatch=h, edgecolor=INK, label=k) for k, (f, h) in KINDS.items()]
-        figure.legend(handles=shown, loc="outside lower left", ncols=3, fontsize=8)
+    figure, axes = canvas(5.2, 1.75 * len(policies) + 0.7, len(policies))
+    runs = {p: schedule(c, T, p) for p in policies}
+    longest = max(sum(s[2] for s in steps) for steps in runs.values())
+    highest = max(held for steps in runs.values() for *_, held in steps) / 1e9
+    for ax, (policy, steps) in zip(axes, runs.items()):
+        ends = np.cumsum([s[2] for s in steps])
+        held = np.array([0.0, *(s[3] / 1e9 for s in steps)])
+        ax.step([0, *ends], held, where="post", color=INK, linewidth=1.6)
+        ax.fill_between([0, *ends], held, step="post", color="#cccccc")
+        for (kind, _, length, _), end in zip(steps, ends):
+            fill, hatch = KINDS[kind]
+            ax.barh(-0.1 * highest, length, left=end - length, height=0.14 * highest, color=fill, hatch=hatch,
+                    edgecolor=INK, linewidth=0.5)  # fmt: skip
+        ax.axhline(0, color=INK, linewidth=0.8)
+        ax.set(xlim=(0, 1.02 * longest), ylim=(-0.2 * highest, 1.1 * highest))
+        ax.set_title(f"policy {policy}", loc="left", fontsize=9, weight="bold")
+        ax.set_ylabel("GB held", fontsize=8)
+        ax.tick_params(labelsize=8)
+        ax.set_yticks([t for t in ax.get_yticks() if 0 <= t <= highest])
+    axes[-1].set_xlabel("time, in forward passes of one layer", fontsize=8)
+    legend(figure, KINDS, 3, "left")
     return Picture(figure, alt, caption)

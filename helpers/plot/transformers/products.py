@@ -3,25 +3,22 @@
 from collections.abc import Sequence
 
 import numpy as np
-from matplotlib import rc_context
-from matplotlib.patches import FancyArrowPatch, Patch, Rectangle
 
 from helpers.costs.transformers.layer_products import einsum
-from helpers.plot.picture import COLOURS, DASHES, INK, STYLE, Picture, canvas, dress
+from helpers.plot.picture import COLOURS, DASHES, INK, Picture, arrow, bare, box, canvas, dress, legend, styled, write
 
-PAPER = {"facecolor": "#fff", "edgecolor": "none", "pad": 1}
 CELLS = {"batch": COLOURS[5] + "70", "contracted": COLOURS[1] + "60", "free": COLOURS[4] + "50"}
 
 
+@styled
 def einsum_letters(specs: Sequence[str], alt: str, *, caption: str = "") -> Picture:
     """For each einsum of two arrays a table: across, which array a letter stands in; down, whether the result has it.
 
     Batch, contracted and free letters are those that `layer_products.einsum` tells apart.
     """
-    with rc_context(STYLE):
-        figure, axes = canvas(5.2, 1.75 * len(specs), len(specs))
-        for ax, spec in zip([axes] if len(specs) == 1 else axes, specs):
-            _letters(ax, spec)
+    figure, axes = canvas(5.2, 1.75 * len(specs), len(specs))
+    for ax, spec in zip([axes] if len(specs) == 1 else axes, specs):
+        _letters(ax, spec)
     return Picture(figure, alt, caption)
 
 
@@ -36,17 +33,12 @@ def _letters(ax, spec: str) -> None:
             kind = ("batch", "contracted")[row] if column == 1 else "free" if row == 0 else ""
             mine = {0: a, 2: b}.get(column)
             letters = [x for x in getattr(sorted_, kind, "") if mine is None or x in mine] if kind else []
-            fill = CELLS.get(kind, "#fff")
-            ax.add_patch(
-                Rectangle((3.25 + 2.6 * column, 0.28 - row), 2.5, 0.94, facecolor=fill, edgecolor=INK, linewidth=1)
-            )
+            box(ax, 3.25 + 2.6 * column, 0.28 - row, 2.5, 0.94, fill=CELLS.get(kind, "#fff"))
             if kind:
                 ax.text(3.35 + 2.6 * column, 1.14 - row, kind, ha="left", va="top", fontsize=7)
-            ax.text(4.6 + 2.6 * column, 0.66 - row, "  ".join(letters) or "–", ha="center", va="center", fontsize=11,
-                    family="monospace")  # fmt: skip
-    ax.set(xlim=(0.2, 11.1), ylim=(-0.8, 1.75))
+            write(ax, 4.6 + 2.6 * column, 0.66 - row, "  ".join(letters) or "–", 11, family="monospace")
+    bare(ax, xlim=(0.2, 11.1), ylim=(-0.8, 1.75))
     ax.set_title(spec, loc="left", fontsize=10, family="monospace")
-    ax.set_axis_off()
 
 
 # Of an array in the drawing of a backward pass: fill, hatch.
@@ -68,25 +60,23 @@ PASSES = (
 )  # fmt: skip
 
 
+@styled
 def product_gradients(alt: str, *, caption: str = "") -> Picture:
     """Y = X · W_in forward, and the two products of its backward pass: what each multiplies, and what happens to its result."""
-    with rc_context(STYLE):
-        figure, axes = canvas(5.2, 5.6, len(PASSES))
-        for ax, (title, left, right, out, then) in zip(axes, PASSES):
-            x = 0.6
-            for sign, (name, kind, sides) in zip(("", "×", "="), (left, right, out)):
-                if sign:
-                    ax.text(x - 0.55, -1.3, sign, ha="center", va="center", fontsize=12)
-                    x += 0.35
-                x = _array(ax, x, name, kind, sides)
-            ax.add_patch(FancyArrowPatch((0.1, -3.0), (0.75, -3.0), arrowstyle="-|>", mutation_scale=9, color=INK))
-            ax.text(0.9, -3.0, then, ha="left", va="center", fontsize=8)
-            ax.text(10.9, -3.0, "$2BTDF$ FLOPs", ha="right", va="center", fontsize=8)
-            ax.set(xlim=(0, 11), ylim=(-3.4, 0.5), aspect="equal", anchor="W")
-            ax.set_title(title, loc="left", fontsize=9.5, weight="bold")
-            ax.set_axis_off()
-        shown = [Patch(facecolor=f, hatch=h, edgecolor=INK, label=name) for name, (f, h) in KINDS.items()]
-        figure.legend(handles=shown, loc="outside lower left", ncols=2, fontsize=8)
+    figure, axes = canvas(5.2, 5.6, len(PASSES))
+    for ax, (title, left, right, out, then) in zip(axes, PASSES):
+        x = 0.6
+        for sign, (name, kind, sides) in zip(("", "×", "="), (left, right, out)):
+            if sign:
+                write(ax, x - 0.55, -1.3, sign, 12)
+                x += 0.35
+            x = _array(ax, x, name, kind, sides)
+        arrow(ax, (0.1, -3.0), (0.75, -3.0))
+        ax.text(0.9, -3.0, then, ha="left", va="center", fontsize=8)
+        ax.text(10.9, -3.0, "$2BTDF$ FLOPs", ha="right", va="center", fontsize=8)
+        bare(ax, xlim=(0, 11), ylim=(-3.4, 0.5), aspect="equal", anchor="W")
+        ax.set_title(title, loc="left", fontsize=9.5, weight="bold")
+    legend(figure, KINDS, 2, "left")
     return Picture(figure, alt, caption)
 
 
@@ -95,11 +85,10 @@ def _array(ax, x: float, name: str, kind: str, sides: str) -> float:
     height, width = SIDES[sides[0]] * 0.82, SIDES[sides[1]]
     fill, hatch = KINDS[kind]
     top = -1.3 + height / 2
-    ax.add_patch(Rectangle((x, top - height), width, height, facecolor=fill, hatch=hatch, edgecolor=INK, linewidth=1))
+    box(ax, x, top - height, width, height, name, fill, 9, hatch=hatch)
     down, across = (f"${'BT' if side == 'B' else side}$" for side in sides)
     ax.text(x - 0.1, -1.3, down, ha="right", va="center", fontsize=9)
     ax.text(x + width / 2, top + 0.05, across, ha="center", va="bottom", fontsize=9)
-    ax.text(x + width / 2, -1.3, name, ha="center", va="center", fontsize=9, bbox=PAPER)
     return x + width + 0.95
 
 
@@ -107,6 +96,7 @@ FILLS = tuple(zip((*COLOURS, "#bbb"), ("", "//", "||", "\\\\", "xx", "++", "--")
 """Colour and hatch of each role; no dots among the hatches, whose circles alone are 68 KB of SVG."""
 
 
+@styled
 def shares(panels: dict, alt: str, *, caption: str = "") -> Picture:
     """Panels side by side with one bar for each model, cut by role: shares of the whole, which is 100 percent.
 
@@ -117,21 +107,21 @@ def shares(panels: dict, alt: str, *, caption: str = "") -> Picture:
     if any(list(panel) != names for panel in panels.values()):
         raise ValueError(f"all panels show the same models in the same order, here {', '.join(names)}")
     roles = list(dict.fromkeys(role for panel in panels.values() for parts in panel.values() for role in parts))
-    with rc_context(STYLE):
-        figure, axes = canvas(8.0, 1.3 + 0.4 * len(names), 1, len(panels))
-        for ax, (title, panel) in zip(np.ravel(axes), panels.items()):
-            whole = {model: 100 / sum(parts.values()) for model, parts in panel.items()}
-            scaled = {m: {role: whole[m] * n for role, n in parts.items()} for m, parts in panel.items()}
-            _cut(ax, scaled, roles)
-            ax.set_xlim(0, 100)
-            dress(ax, f"{title}, %", "", "")
-            ax.grid(axis="y", visible=False)
-            if ax is not np.ravel(axes)[0]:
-                ax.set_yticklabels([])
-        _roles(figure, np.ravel(axes)[0], roles)
+    figure, axes = canvas(8.0, 1.3 + 0.4 * len(names), 1, len(panels))
+    for ax, (title, panel) in zip(np.ravel(axes), panels.items()):
+        whole = {model: 100 / sum(parts.values()) for model, parts in panel.items()}
+        scaled = {m: {role: whole[m] * n for role, n in parts.items()} for m, parts in panel.items()}
+        _cut(ax, scaled, roles)
+        ax.set_xlim(0, 100)
+        dress(ax, f"{title}, %", "", "")
+        ax.grid(axis="y", visible=False)
+        if ax is not np.ravel(axes)[0]:
+            ax.set_yticklabels([])
+    _roles(figure, np.ravel(axes)[0], roles)
     return Picture(figure, alt, caption)
 
 
+@styled
 def stacked(bars: dict, xlabel: str, alt: str, *, caption: str = "", marks: dict | None = None) -> Picture:
     """One bar for each label, cut by role, from zero: amounts that add up.
 
@@ -139,18 +129,17 @@ def stacked(bars: dict, xlabel: str, alt: str, *, caption: str = "", marks: dict
     marks  {label: x} vertical lines, such as the memory of a chip
     """
     roles = list(dict.fromkeys(role for parts in bars.values() for role in parts))
-    with rc_context(STYLE):
-        figure, ax = canvas(6.4, 1.5 + 0.4 * len(bars))
-        _cut(ax, bars, roles)
-        ax.margins(x=0.02)
-        ax.set_xlim(0, max(ax.get_xlim()[1], *(1.02 * at for at in (marks or {}).values()), 0))
-        for i, (label, at) in enumerate((marks or {}).items()):
-            ax.axvline(at, color=INK, linewidth=1.5, linestyle=DASHES[(i + 1) % 6])
-            ax.annotate(label, (at, 1.0), xycoords=("data", "axes fraction"), xytext=(0, 2),
-                        textcoords="offset points", ha="center", va="bottom", fontsize=8)  # fmt: skip
-        dress(ax, xlabel, "", "")
-        ax.grid(axis="y", visible=False)
-        _roles(figure, ax, roles)
+    figure, ax = canvas(6.4, 1.5 + 0.4 * len(bars))
+    _cut(ax, bars, roles)
+    ax.margins(x=0.02)
+    ax.set_xlim(0, max(ax.get_xlim()[1], *(1.02 * at for at in (marks or {}).values()), 0))
+    for i, (label, at) in enumerate((marks or {}).items()):
+        ax.axvline(at, color=INK, linewidth=1.5, linestyle=DASHES[(i + 1) % 6])
+        ax.annotate(label, (at, 1.0), xycoords=("data", "axes fraction"), xytext=(0, 2),
+                    textcoords="offset points", ha="center", va="bottom", fontsize=8)  # fmt: skip
+    dress(ax, xlabel, "", "")
+    ax.grid(axis="y", visible=False)
+    _roles(figure, ax, roles)
     return Picture(figure, alt, caption)
 
 
@@ -165,15 +154,7 @@ def _cut(ax, bars: dict, roles: list[str]) -> None:
     for i, role in enumerate(roles):
         part = np.array([parts.get(role, 0) for parts in bars.values()], float)
         fill, hatch = FILLS[i % len(FILLS)]
-        ax.barh(
-            list(bars),
-            part,
-            left=left,
-            label=role,
-            color=fill,
-            hatch=hatch,
-            edgecolor=INK,
-            height=0.65,
-        )
+        look = {"color": fill, "hatch": hatch, "edgecolor": INK}
+        ax.barh(list(bars), part, left=left, label=role, height=0.65, **look)
         left += part
     ax.invert_yaxis()

@@ -4,7 +4,6 @@
 JavaScript; `planner.js` does the same on the page with the functions that `live` wrote, and tests hold the two together.
 """
 
-import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -27,14 +26,15 @@ from helpers.figures.inference.planner import deployments, page, promises, servi
 from helpers.figures.training.layout_search.candidates import (
     LONGEST,
     functions as of_steps,
+    longest,
     numbered,
     ranks,
     speeds,
     tools,
     whole,
 )
-from helpers.figures.training.layout_search.figure import longest
 from helpers.figures.transformers.decoder_sizes.decoder import SIZES, build, sizes, structure, unused
+from helpers.live.figure import pushed
 from helpers.live.words import counted, reading
 from helpers.plan.train import unswitched
 
@@ -228,13 +228,12 @@ class Planner:
                 "dense": c.moe.first_dense if c.moe else 0, "moe": int(bool(c.moe)), "mla": int(bool(c.mla)),
                 "strange": strange(name), "sent": first.get(structures[k], -1), "wide": SERVED["experts"] if c.moe else 1,
             }  # fmt: skip
-        data = {"id": f"live-{self.name}", "args": (), "marks": [], "controls": [], "results": []}
+        data = {"id": f"live-{self.name}", "own": "livePlanner", "args": (), "marks": [], "controls": [], "results": []}
         data["planner"] = {**self._data(), "models": models}
-        text = json.dumps(data, separators=(",", ":"), ensure_ascii=False).replace("</", "<\\/")
         rows = {"F": F, "G": G, "legal": legal, "sent": sent, "over": over}
         named = [f"{name}:[{','.join(some)}]" for name, some in rows.items()]
         named += [f"{name}:{one}" for name, one in (("bill", bill), ("lies", lies), ("rank", ranks()))]
-        return f"(window.liveFigures=window.liveFigures||[]).push([{text},\n{{{','.join(named)}}}]);"
+        return pushed(data, f"{{{','.join(named)}}}")
 
     def _data(self) -> dict:
         fields = {f.name: {"label": f.label, "kind": f.kind, "low": f.low, "high": f.high, "whole": f.whole,

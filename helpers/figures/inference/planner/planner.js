@@ -99,7 +99,7 @@ window.livePlanner = ({ planner: t }, { F, G, legal, sent, over, bill, lies, ran
       const [typed, nonsense] = read(said), [given, unshared] = unfolded(typed, n);
       if (nonsense || unshared) return { wrong: nonsense || unshared };
       const kept = given.policy ? [t.kept.indexOf(given.policy)] : policies;
-      const [best] = tools.search(prices, tools.meshes({ may }, n, tokens, T, given), kept, false, given).rows;
+      const [best] = tools.search(prices, tools.meshes({ may }, n, tokens, T, given), kept, given).rows;
       if (!best) {
         const all = { ...Object.fromEntries(Object.entries(t.grammar).map(([name, g]) => [name, g.before])), ...given };
         const wrong = broken(t.axes.map(name => all[name]), all, { like, sizes, has, chip, place, n, sequences: tokens / T, T, who });

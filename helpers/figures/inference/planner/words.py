@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 from helpers.costs.inference.serving_estimate import RESERVE
 from helpers.costs.inference.serving_plan import LARGEST, MOST as MOST_CHIPS
-from helpers.figures.training.layout_search.candidates import PARTS, ROLES
-from helpers.figures.training.layout_search.figure import HELD, TAKES
+from helpers.figures.training.layout_search.candidates import HELD, PARTS, ROLES, TAKES
 from helpers.figures.transformers.decoder_sizes.decoder import SIZES
 from helpers.live.tables import Result
 from helpers.live.words import ungrouped

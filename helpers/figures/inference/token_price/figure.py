@@ -4,7 +4,6 @@
 of the model there, and tests hold the one against the other. The price is the reader's.
 """
 
-import json
 import math
 import re
 from collections.abc import Mapping
@@ -36,6 +35,7 @@ from helpers.figures.inference.token_price.decode_step import (
 )
 from helpers.live.controls import Choice, Size, control_data, control_html, head_html, powers
 from helpers.live.drawings import BOTTOM, HEIGHT, LEFT, RIGHT, TOP, WIDTH, Axis, Mark, Plot, scale
+from helpers.live.figure import pushed
 from helpers.live.tables import Result, Rows
 from helpers.live.words import reading, ungrouped
 
@@ -258,7 +258,7 @@ class TokenPricer:
         structures, at = alike(self.models)
         texts, pairs = functions(structures)
         data = {
-            "id": f"live-{self.name}", "args": (),
+            "id": f"live-{self.name}", "own": "liveServing", "args": (),
             "controls": [
                 *(control_data(m) for m in self.menus), *(control_data(s) for s in self.sliders),
             ],
@@ -273,8 +273,7 @@ class TokenPricer:
                 "noMore": NO_MORE, "many": MANY, "heads": HEADS, "wrong": WRONG, "type": TYPE, "none": NONE, "cut": CUT,
             },
         }  # fmt: skip
-        text = json.dumps(data, separators=(",", ":"), ensure_ascii=False).replace("</", "<\\/")
-        return f"(window.liveFigures=window.liveFigures||[]).push([{text},\n[{','.join(texts)}]]);"
+        return pushed(data, f"[{','.join(texts)}]")
 
     def _chip(self, chip: Chip) -> dict:
         """A chip's numbers, and for each number of chips the slice as numbers, ways to share heads on it, and its words."""

@@ -70,7 +70,7 @@ window.liveLayouts = ({ layouts: t, results }, { F, rank, times }, box, { text, 
 
   function stepOf(placed) {
     const [tp, cp, ep, fsdp, dp, pp] = sizes(placed), given = { fsdp, dp, microbatches: placed.microbatches };
-    const [first] = tools.search(at.prices, [[[tp, cp, ep, pp, fsdp * dp], at.tokens / at.T / (ep * fsdp * dp)]], policies, false, given).rows;
+    const [first] = tools.search(at.prices, [[[tp, cp, ep, pp, fsdp * dp], at.tokens / at.T / (ep * fsdp * dp)]], policies, given).rows;
     return { ...first, row: at.prices.all(first) };
   }
 

@@ -6,20 +6,40 @@ searches beside the page's thread, and `day.js` says what was found. Python draw
 
 from bisect import bisect
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import date
 from functools import cache, cached_property
 from html import escape
 
-from helpers.costs.rooflines.chips import menu
+from helpers.costs.rooflines.chips import chip, menu
+from helpers.costs.rooflines.hardware import Chip
+from helpers.costs.rooflines.machines import machines
 from helpers.costs.training.layout import MASTER, Layout
 from helpers.costs.training.layout_search import KEPT, NEAR, Ranking, ranking
 from helpers.costs.training.partial_layout import completed_layout
 from helpers.costs.training.training_step import Step, step
 from helpers.costs.transformers.public_models import model
-from helpers.figures.training.layout_search import figure as finder
-from helpers.figures.training.layout_search.candidates import axes
-from helpers.live.controls import Size, control_html, head_html, powers
+from helpers.figures.training.layout_search.candidates import (
+    HELD,
+    NAMES_OF_STEP,
+    PARTS,
+    ROLES,
+    TAKES,
+    axes,
+    divide,
+    functions,
+    longest,
+    numbered,
+    ranks,
+    row,
+    speeds,
+    tools,
+    whole,
+)
+from helpers.figures.transformers.decoder_sizes.decoder import structure
+from helpers.live.controls import Size, control_data, control_html, head_html, powers
 from helpers.live.drawings import Box, Boxes, Follows, Label
+from helpers.live.figure import pushed
 from helpers.live.jaxpr_to_javascript import javascript
 from helpers.live.tables import Result, Rows
 from helpers.live.words import reading
@@ -31,11 +51,27 @@ START = {"tp": 8} | dict.fromkeys(("cp", "ep", "fsdp", "pp", "microbatches"), 1)
 LABELS = {"cp": "cp, context", "ep": "ep, experts", "pp": "pp, stages"}
 EDGES = tuple(2 ** (n / 4) for n in range(16))  # of bars, by the best; the last bar has all beyond, too
 HIGH, FOOT, WIDE = 112, 144, 100 / len(EDGES)  # pixels of the highest bar and of the axis; a bar's share of the width
-SAYS = {name: finder.TEXTS[name] for name in ("layout", "policy", "most")}
-GIVEN = finder.WHERE.removesuffix(": ") + ". A device holds {hbm}."
+SAYS = {"layout": "layout", "policy": "kept for the backward pass", "most": "takes longest, kernels apart"}
+TABLE = {
+    "A step": (
+        Result("mid", "estimate", "s"),
+        Result("low", "probably no less than", "s"),
+        Result("high", "nor more than", "s"),
+        Result("math", "floor: its products at published rates", "s"),
+        Result("mfu", "MFU: products that the model asks for", "%"),
+        Result("hfu", "HFU: products done again too", "%"),
+    ),
+    "Seconds of the estimate": tuple(Result(f"t{n}", TAKES[name], "s", share="mid") for n, name in enumerate(PARTS)),
+    "Memory of the fullest device": (
+        Result("memory", "all", "B"),
+        *(Result(f"m{n}", HELD[name], "B", share="m_all") for n, name in enumerate(ROLES)),
+    ),
+}
+RESULTS = tuple(r for rows in TABLE.values() for r in rows)
+
 HINT = "Place the axes, then run a step. Chips that you leave go to dp; ZeRO, v and what is kept for the backward pass are chosen to suit."
 SENTENCES = {
-    "given": GIVEN,
+    "given": "{model} on {n} {chip} ({place}), {tokens} tokens a step in sequences of {T}. A device holds {hbm}.",
     "ran": "{layout}, keeping {policy}, takes {mid}{beside}. Kernels apart, it waits longest for {most}. "
     "A device holds {memory}.",
     "beside": ", {times} of the best, and is faster than {share} % of the {fitting} layouts that fit",
@@ -52,7 +88,7 @@ SENTENCES = {
     "best": "{layout}, keeping {policy}: {seconds}",
     "line": "R2R {date} · {times} of the best · {tries}",
     "noLine": "none yet: run a step that fits",
-    "none": finder.NONE,
+    "none": "none",
 }
 RULES = (
     "A layout shares the chips as tp · cp · ep · fsdp · dp · pp, with the settings that suit it best. The best is the planner's first: "
@@ -89,9 +125,18 @@ def placed(cluster: Cluster, given: Mapping[str, int]) -> Step:
     return step(c, layout, cluster.tokens, cluster.T, s, "causal")
 
 
-class DayFinder(finder.LayoutFinder):
-    """A live figure: the cluster of a day, and a layout that the reader places."""
+@dataclass(frozen=True)
+class DayFigure:
+    """A live figure: the cluster of a day, and a layout that the reader places.
 
+    models  names of `costs.transformers.public_models`
+    chips   names of `costs.rooflines.chips`, and what the page calls them
+    """
+
+    name: str
+    title: str
+    models: tuple[str, ...]
+    chips: Mapping[str, str]
     runners = ("grids.js", "settings.js", "candidates.js", "day.js", "figure_controls.js")
 
     @cached_property
@@ -99,51 +144,52 @@ class DayFinder(finder.LayoutFinder):
         return tuple(Size(name, LABELS.get(name, name), x, 1, 512, steps=powers(0, 9)) for name, x in START.items())
 
     @cached_property
-    def example(self) -> tuple[finder.Found, dict, dict]:
-        """START on the first day: its step, and what the page shows of it as numbers and in words."""
-        there, found = cluster(0), finder.Found(placed(cluster(0), START), 1, 1)
-        every, mid, best = ranked(there), float(found.step.estimate.mid), ranked(there).layout(0)
+    def example(self) -> tuple[dict, dict]:
+        """START on the first day: what the page shows of it as numbers and in words."""
+        there, step = cluster(0), placed(cluster(0), START)
+        every, mid, best = ranked(there), float(step.estimate.mid), ranked(there).layout(0)
         seconds, of = sorted(every.seconds[: every.fits].tolist()), every.seconds[0]
         you, *bars = (bisect(EDGES, times(s, of) * NEAR) - 1 for s in (mid, *seconds))
-        values = self.values(found) | {f"h{n}": bars.count(n) / max(map(bars.count, bars)) for n in BARS} | {"you": you}
+        values = dict(zip(NAMES_OF_STEP, row(step, step.estimate))) | {"you": you}
+        values |= {f"h{n}": bars.count(n) / max(map(bars.count, bars)) for n in BARS}
         hbm = there.machine.slice.chip.hbm_bytes
-        given = {name: f"{x:,}" if isinstance(x, int) else x for name, x in vars(there).items()} | {
-            "hbm": reading(hbm, "B")
-        }
-        said = given | {"chip": self.chips[there.chip], "place": f"{there.machine}"} | self.said(found) | {
+        said = {name: f"{x:,}" if isinstance(x, int) else x for name, x in vars(there).items()}
+        said |= {"chip": self.chips[there.chip], "place": f"{there.machine}", "hbm": reading(hbm, "B")}
+        said |= {r.name: reading(values[r.name], r.unit) for r in RESULTS}
+        said |= {"layout": axes(step.layout), "policy": step.layout.policy, "most": longest(values)}
+        said |= {
             "best": SENTENCES["best"].format(layout=axes(best), policy=best.policy, seconds=reading(of, "s")),
             "line": SENTENCES["noLine"], "share": f"{100 * (len(seconds) - bisect(seconds, mid * NEAR)) // len(seconds)}",
             "times": f"{times(mid, of):.2f}×", "fitting": f"{len(seconds)}", "median": f"{times(seconds[len(seconds) // 2], of):.2f}",
         }  # fmt: skip
-        said["given"] = GIVEN.format(**said)
+        said["given"] = SENTENCES["given"].format(**said)
         said["say"] = SENTENCES["ran"].format(**said, beside=SENTENCES["beside"].format(**said))
-        return found, values | {"m_all": max(hbm, values["memory"])}, said
+        return values | {"m_all": max(hbm, values["memory"])}, said
 
-    def data(self, places: Mapping[str, list]) -> dict:
-        every, days = ranked(cluster(0)), [cluster(day) for day in range(len(ROWS))]
-        best = vars(every.layout(0)) | {"seconds": every.seconds[0], "policy": KEPT.index(every.layout(0).policy)}
-        best["mesh"] = [best[axis] for axis in ("tp", "cp", "ep", "fsdp", "dp", "pp")]
-        known = {name: best[name] for name in ("mesh", "zero", "microbatches", "v", "policy", "seconds")}
-        data = super().data(places)
-        data["layouts"] |= {
-            "say": SENTENCES, "edges": EDGES, "near": NEAR, "start": START, "epoch": (FIRST - date(1970, 1, 1)).days,
-            "days": [[there.model, self.chips[there.chip], there.n, there.tokens, there.T] for there in days],
-            "known": {0: {"fits": every.seconds[: every.fits].tolist(), "best": known}},
+    def script(self) -> str:
+        """The data and the traced functions as one call of JavaScript."""
+        structures = tuple(dict.fromkeys(structure(model(name)) for name in self.models))
+        texts, at = functions(structures, not any(chip(name).neighbours for name in self.chips))
+        models = {}
+        for name in self.models:
+            c = model(name)
+            models[name] = {"sizes": [*whole(c).values()], "at": at[structures.index(structure(c))], "may": divide(c)}
+        data = {
+            "id": f"live-{self.name}", "own": "liveLayouts", "args": (),
+            "controls": [control_data(c) for c in self.controls],
+            "results": [{"name": r.name, "unit": r.unit, "words": r.words, "share": r.share} for r in RESULTS],
+            "layouts": {"models": models, "chips": {label: _chip(chip(name)) for name, label in self.chips.items()}} | _days(self),
+            **DRAWING.data(), "alt": "{alt}",
         }  # fmt: skip
-        return data | DRAWING.data() | {"alt": "{alt}"}
-
-    def traced(self) -> dict[str, str]:
-        return super().traced() | {"times": javascript(times, 8.0, 8.0)}
+        return pushed(data, f"{{F:[{','.join(texts)}],rank:{ranks()},times:{javascript(times, 8.0, 8.0)}}}")
 
     def html(self) -> str:
         """Controls, which stay hidden until the script has started; the sentence, the histogram, the best and the table."""
-        key, (_, values, said) = f"live-{self.name}", self.example
+        key, (values, said) = f"live-{self.name}", self.example
         day = f'<div><label for="{key}-day">Day</label><input type="text" id="{key}-day" name="day" value="{FIRST}"></div>'
         controls = day + "".join(control_html(key, c) for c in self.controls)
-        results = {name: Result(name, label) for name, label in SAYS.items()} | {r.name: r for r in finder.RESULTS}
-        table = {"Placed": tuple(SAYS)} | {
-            heading: tuple(r.name for r in rows) for heading, rows in finder.TABLE.items()
-        }
+        results = {name: Result(name, label) for name, label in SAYS.items()} | {r.name: r for r in RESULTS}
+        groups = {"Placed": tuple(SAYS)} | {heading: tuple(r.name for r in rows) for heading, rows in TABLE.items()}
         button = '<div class="live-play"{}><button>{}</button></div>'
         return (
             head_html(
@@ -153,9 +199,28 @@ class DayFinder(finder.LayoutFinder):
             + DRAWING.svg(key, SENTENCES["alt"].format(**said), values, said)
             + f'<p>To copy: <b data-say="line">{escape(said["line"])}</b></p>{button.format(" hidden", "Copy")}'
             + f'<details><summary>The best layout</summary><p data-say="best">{escape(said["best"])}</p></details>'
-            + Rows(table).html("Your step", results, values, said) + f"<figcaption>{escape(RULES)}</figcaption></figure>"
+            + Rows(groups).html("Your step", results, values, said) + f"<figcaption>{escape(RULES)}</figcaption></figure>"
         )  # fmt: skip
 
 
+def _chip(chip: Chip) -> dict:
+    """A chip's numbers, and for each place the arguments of its wires and its words."""
+    return {"speeds": speeds(chip), "kind": 0 if chip.axes else 1, "places": [numbered(p) for p in machines(chip, 512)]}
+
+
+def _days(figure: DayFigure) -> dict:
+    """What the page knows of all days, and of the first how its layouts rank."""
+    every, days = ranked(cluster(0)), [cluster(day) for day in range(len(ROWS))]
+    best = vars(every.layout(0)) | {"seconds": every.seconds[0], "policy": KEPT.index(every.layout(0).policy)}
+    best["mesh"] = [best[axis] for axis in ("tp", "cp", "ep", "fsdp", "dp", "pp")]
+    known = {name: best[name] for name in ("mesh", "zero", "microbatches", "v", "policy", "seconds")}
+    return tools() | {
+        "stored": (MASTER.gradient, MASTER.state), "say": SENTENCES, "edges": EDGES, "near": NEAR, "start": START,
+        "epoch": (FIRST - date(1970, 1, 1)).days,
+        "days": [[there.model, figure.chips[there.chip], there.n, there.tokens, there.T] for there in days],
+        "known": {0: {"fits": every.seconds[: every.fits].tolist(), "best": known}},
+    }  # fmt: skip
+
+
 CHIPS = {name: label for name, label in menu("planner").items() if name in {there.chip for there in ROWS}}
-FIGURE = DayFinder("day", "The cluster of the day", tuple(MACHINES), CHIPS, first={}, n=(0, 9), tokens=(0, 0), T=(0, 0))
+FIGURE = DayFigure("day", "The cluster of the day", tuple(MACHINES), CHIPS)

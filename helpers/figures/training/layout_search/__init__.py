@@ -1,1 +1,1 @@
-"""The best layout of a training step, found in the page."""
+"""What the pages that rank layouts of a training step share: the cluster of the day and the planner."""

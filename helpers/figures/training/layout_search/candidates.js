@@ -41,10 +41,9 @@ window.liveMeshes = (t, F, rank) => {
     return { mesh, zero, microbatches, v, policy, seconds, memory, rank: [...fields, ...mesh, policy], fits: memory <= hbm };
   }
 
-  // All meshes, the best first, each with the setting that suits it; with `any` only whether something fits. What is given is not searched.
-  function search({ step, pieces, hbm }, some, policies, any, given = nothing) {
+  // All meshes, the best first, each with the setting that suits it. What is given is not searched.
+  function search({ step, pieces, hbm }, some, policies, given = nothing) {
     const meshes = [], low = [Infinity, Infinity];
-    let tried = 0, fitting = 0;
     for (const [[tp, cp, ep, pp, data], most] of some) {
       const counts = among(divisors(most), given.microbatches);
       let open = among(divisors(data), given.fsdp).filter(fsdp => !given.dp || data / fsdp === given.dp).flatMap(fsdp => {
@@ -53,7 +52,6 @@ window.liveMeshes = (t, F, rank) => {
         const zeros = given.zero === undefined ? [0, 1, 2, 3].slice(0, dp > 1 ? 3 : cp * ep > 1 ? 4 : 1) : [given.zero];
         return zeros.flatMap(zero => pieces(pp, given.v).map(v => [mesh, zero, v]));
       });
-      for (const [, , v] of open) tried += policies.length * (v > 1 ? counts.filter(m => m % pp === 0) : counts).length;
       for (let k = counts.length; k-- && open.length;) { // fewer microbatches need more memory
         const price = step(tp, cp, ep, pp, data, counts[k]);
         open = open.filter(([mesh, zero, v]) => {
@@ -64,7 +62,6 @@ window.liveMeshes = (t, F, rank) => {
             const fits = row[3 * policy + 2] <= hbm, by = row[3 * policy + (fits ? 1 : 2)];
             if (fits) {
               some = true;
-              fitting++;
               low[exposed] = Math.min(low[exposed], by);
               if (!mesh.fits) Object.assign(mesh, { fits, least: Infinity, may: [] });
             } else if (mesh.fits) continue;
@@ -75,14 +72,13 @@ window.liveMeshes = (t, F, rank) => {
           return some;
         });
       }
-      if (any && fitting) return { fitting };
     }
     const edges = low.map(x => t.equal * x);
     const rows = meshes.map(({ fits, least, may }) => {
       const close = ([, , , , policy, row]) => !fits || row[3 * policy + 1] <= Math.max(edges[row[brief - 1]], t.near * least);
       return sorted(may.filter(close).map(r => ranked(r, hbm, edges)))[0]; // nothing, where what is given leaves a mesh no setting
     });
-    return { rows: sorted(rows.filter(r => r)), edges, tried, fitting };
+    return { rows: sorted(rows.filter(r => r)), edges };
   }
 
   const sorted = rows => rows.sort((a, b) => sooner(a.rank, b.rank));

@@ -5,6 +5,7 @@ The set of layouts and their rank are those of `costs.training.layout_search`. A
 FSDP, is computed once for all parts (`candidates.js`).
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache, reduce
 from operator import and_
@@ -31,6 +32,30 @@ ROLES = ("weights", "gradients", "optimizer", "gathered", "activations", "workin
 TIMES = ("mid", "memory", "low", "high", "math", "mfu", "hfu")
 # As a traced step has them.
 NAMES_OF_STEP = (*TIMES, *(f"t{n}" for n in range(len(PARTS))), *(f"m{n}" for n in range(len(ROLES))))
+TAKES = {  # of PARTS, in words
+    "kernels": "kernels of the layers, forward and backward",
+    "again": "kernels, done again",
+    "tensor": "tp: activations",
+    "experts": "ep: tokens to experts and back",
+    "context": "cp: keys and values",
+    "weights": "fsdp: weights and gradients",
+    "unembedding": "unembedding and loss",
+    "uneven": "pp: the fullest stage's more layers",
+    "sends": "pp: activations between stages",
+    "bubble": "pp: stages that wait",
+    "gradients": "copies: sums of gradients",
+    "update": "optimizer",
+}
+HELD = {  # of ROLES, in words
+    "weights": "weights",
+    "gradients": "gradients",
+    "optimizer": "optimizer",
+    "gathered": "gathered, two layers",
+    "activations": "activations",
+    "working": "made again, one layer",
+    "logits": "logits",
+    "library": "libraries",
+}
 LONGEST = 4096  # chips along one axis
 POWERS = tuple(2**n for n in range(LONGEST.bit_length()))
 
@@ -178,6 +203,12 @@ def row(step: Step, e: Estimate) -> tuple:
     used = utilisation(step.config, step.slice.chip, step.layout, step.tokens / step.T, step.T, e.mid)
     times = (e.mid, step.memory.total, e.low, e.high, step.math, *(100 * share for share in used))
     return (*times, *(e.parts[name] for name in PARTS), *vars(step.memory).values())
+
+
+def longest(values: Mapping[str, float]) -> str:
+    """What a step takes longest for, kernels of its layers apart, in words."""
+    parts = [values[f"t{n}"] for n in range(2, len(PARTS))]
+    return [*TAKES.values()][2 + parts.index(max(parts))]
 
 
 def _rank(tp, cp, ep, fsdp, dp, pp, zero, microbatches, v, *numbers) -> tuple:

@@ -12,7 +12,7 @@ from helpers.costs.rooflines.chips import chip
 from helpers.costs.rooflines.hardware import Slice
 from helpers.costs.sharding.collectives import domains_reached
 from helpers.costs.transformers.public_models import model
-from helpers.figures.experts.expert_layer.figure import MACHINES, MODELS, MOST, TYPES, domains_met
+from helpers.figures.experts.expert_layer import MACHINES, MODELS, MOST, TYPES, domains_met
 
 NAME = "expert-layer"
 GPUS = [name for name, (_, _, _, ring) in MACHINES.items() if not ring]

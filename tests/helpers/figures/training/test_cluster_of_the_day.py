@@ -1,5 +1,6 @@
 """The cluster of the day: every day is a riddle, and the page's numbers are those of the search in Python."""
 
+import itertools
 import math
 import random
 from collections import Counter
@@ -8,11 +9,15 @@ from datetime import date, timedelta
 import numpy as np
 import pytest
 
-from helpers.costs.training.layout import AXES
-from helpers.costs.training.layout_search import EQUAL
+from helpers.costs.rooflines.chips import chip
+from helpers.costs.rooflines.machines import machines
+from helpers.costs.training.layout import AXES, Layout
+from helpers.costs.training.layout_search import EQUAL, ranking
+from helpers.costs.training.training_step import step
+from helpers.costs.transformers.public_models import model
 from helpers.figures.training.cluster_of_the_day.draw import FIRST, ROWS, cluster
 from helpers.figures.training.cluster_of_the_day.figure import START, STILL, placed, ranked
-from helpers.figures.training.layout_search.candidates import NAMES_OF_STEP, row
+from helpers.figures.training.layout_search.candidates import NAMES_OF_STEP, PARTS, TIMES, row
 from tests.helpers.figures.standalone import SET, follow, status
 from tests.tiers import repeats
 
@@ -57,6 +62,20 @@ def test_four_hundred_days_are_riddles():
         assert placed(there, START).estimate.mid > EQUAL * seconds[0], there
 
 
+def test_its_rows_are_all_that_a_step_takes():
+    """The seconds of layouts that rank add up, and each kind of part occurs."""
+    seen = set()
+    for name, of, n in itertools.product(("llama-3-70b", "mixtral-8x7b"), ("v5p", "H100"), (3, 6)):
+        machine = [*machines(chip(of))][n]
+        found = ranking(model(name), 2**20, 4096, machine.slice, Layout(pods=machine.pods))
+        for k in range(0, len(found), 7):
+            at = step(model(name), found.layout(k), 2**20, 4096, machine.slice)
+            parts = row(at, at.estimate)[len(TIMES) : len(TIMES) + len(PARTS)]
+            assert sum(parts) == pytest.approx(at.estimate.mid), at.layout
+            seen |= {part for part, s in zip(PARTS, parts) if s}
+    assert seen == set(PARTS)
+
+
 def test_fifty_days_number_for_number(page, figure):
     cases, kinds = [draw(figure, seed) for seed in range(1000, 1000 + repeats(50, 200))], Counter()
     for chosen, (numbers, said) in zip(cases, page.evaluate(NUMBERS, cases), strict=True):
@@ -69,18 +88,18 @@ def test_fifty_days_number_for_number(page, figure):
         assert np.allclose([numbers[f"h{n}"] for n in range(16)], bars / bars.max()), chosen
         taken = math.prod(sizes[axis] for axis in AXES if axis in sizes)
         try:
-            step = placed(there, sizes | {"dp": there.n / taken})
+            taken_step = placed(there, sizes | {"dp": there.n / taken})
         except ValueError:
             assert "do not divide" in said["say"] or "does not suit" in said["say"], chosen
             kinds["refused"] += 1
             continue
-        fits = bool(step.memory.total <= every.hbm)
-        for name, want in zip(NAMES_OF_STEP, row(step, step.estimate)):
+        fits = bool(taken_step.memory.total <= every.hbm)
+        for name, want in zip(NAMES_OF_STEP, row(taken_step, taken_step.estimate)):
             known = fits or name == "memory" or name[0] == "m" and name[1:].isdigit()
             same = math.isclose(numbers[name], want, rel_tol=1e-12) if known else math.isnan(numbers[name])
             assert same, (chosen, name)
         if fits:
-            mid = float(step.estimate.mid)
+            mid = float(taken_step.estimate.mid)
             assert said["times"] == f"{max(1, mid / seconds[0]):.2f}×", chosen
             assert int(said["share"]) == 100 * sum(seconds > mid * (1 + 1e-8)) // len(seconds), chosen
         kinds["fits" if fits else "full"] += 1
@@ -142,5 +161,5 @@ def test_where_no_worker_may_be_the_page_itself_searches(browser, address):
 
 
 def test_without_javascript_one_sentence_and_an_example(still, figure):
-    assert still.locator("noscript").inner_text() == STILL and status(still) == figure.example[2]["say"]
+    assert still.locator("noscript").inner_text() == STILL and status(still) == figure.example[1]["say"]
     assert not still.get_by_role("button").filter(visible=True).count() and still.locator("svg[role=img]").is_visible()

@@ -1,7 +1,8 @@
-// The explorer's own page: the list of plans, and the frames of the picked one. Collectives are simulated here as in
-// helpers/costs/sharding/collective_steps.py, with which a test compares every frame; what is written comes from helpers/figures/sharding/sharded_matmul_frames/figure.py.
+// The explorer: joins the tables of plans.py for one mesh into plans, in the order of helpers/costs/sharding/matmul_plans.py, and prices each
+// with the traced function; lists them, and shows the frames of the picked one. Collectives are simulated here as in
+// helpers/costs/sharding/collective_steps.py, with which a test compares every frame. figure_controls.js calls what this hands out.
 (() => {
-  const plain = window.livePlans, CELL = 20, LEFT = 62, TOP = 34;
+  const CELL = 20, LEFT = 62, TOP = 34;
   const mod = (a, n) => (a % n + n) % n, sum = row => row.reduce((p, q) => p + q, 0);
 
   // Sends of an AllGather, step by step: [from, to, block, way].
@@ -130,14 +131,49 @@
     return out;
   }
 
-  window.livePlans = (data, compute, box, tools) => {
-    const find = plain(data, compute, box, tools), own = data.walks, { text } = tools;
-    if (!own) return find;
-    const form = box.querySelector("form"), { plan: menu, step } = form.elements, t = data.plans;
+  window.livePlans = (data, compute, box, { text }) => {
+    const { plans: t, args: numbers } = data, form = box.querySelector("form"), { plan: menu, step } = form.elements;
     window.livePlay(form, box.querySelector("[role=status]"));
     const body = box.querySelector("[data-lines]"), drawn = box.querySelector(".walks-frame"), words = box.querySelector("[data-words]");
     const bytes = v => text(v, "B");
-    let before = null;
+    let last = null;
+    const cell = (table, from, to) => table[from * 11 + to] ?? t.base[from * 11 + to];
+    const nine = v => Number(v.toPrecision(9)); // what decides between plans, so that rounding does not
+    const notation = (operand, state) => {
+      const [name, ...dims] = t.dims[operand];
+      return name + t.states[state].replace(/[01]/g, d => dims[d]);
+    };
+    const steps = route => t.routes[route].map(h => t.hops[h]);
+
+    // Every plan on this mesh: one of the routes for A, for B and for C, and the states at the product.
+    function* all({ x, y, a, b, c }) {
+      const table = t.patches[x * Math.sqrt(t.patches.length) + y];
+      for (const [la, lb, lc, ...cut] of t.locals)
+        for (const to_a of cell(table, a, la)) for (const to_b of cell(table, b, lb)) for (const to_c of cell(table, lc, c))
+          yield { routes: [to_a, to_b, to_c].map(steps), made: lc, cut };
+    }
+
+    function price(plan, args) {
+      const rows = [0, 1, 2, 3, 4, 5, 6].map(() => Array(3 * t.longest).fill(0));
+      rows[0].fill(t.kinds.length);
+      plan.routes.forEach((route, n) => route.forEach((hop, k) => rows.forEach((row, r) => { row[n * t.longest + k] = hop[r]; })));
+      const given = [...t.cuts[args.a], ...t.cuts[args.b]];
+      return { ...plan, ...compute(...numbers.map(n => args[n]), given, plan.cut, ...rows) };
+    }
+
+    // The lines of a plan: what, and seconds (nothing for what is free).
+    function lines(plan) {
+      const out = plan.routes.map((route, n) => route.map((hop, k) => {
+        const kind = t.kinds[hop[0]], dim = hop[8] < 0 ? "" : `,${t.dims[n][1 + hop[8]]}`;
+        const what = `${kind}_${hop[7]}${dim} ${notation(n, hop[9])} → ${notation(n, hop[10])}`;
+        return [what, kind === "Slice" ? undefined : plan.steps[n * t.longest + k]];
+      }));
+      const product = [[`multiply locally → ${notation(2, plan.made)}`, plan.math, true], ["HBM traffic of the product", plan.memory, true]];
+      return [...out[0], ...out[1], ...product, ...out[2]];
+    }
+
+    const before = (p, q) => nine(p.lower) - nine(q.lower) || nine(p.upper) - nine(q.upper);
+    const ranked = args => [...all(args)].map(plan => price(plan, args)).sort(before);
 
     function frames(plan, args) {
       const out = [], left = [];
@@ -155,9 +191,9 @@
       return [out, left];
     }
 
-    function show(plan, lines, shown, left) {
+    function show(plan, listed, shown, left) {
       let hop = 0;
-      body.replaceChildren(...lines.map(([what, s, free]) => {
+      body.replaceChildren(...listed.map(([what, s, free]) => {
         const row = document.createElement("tr"), head = document.createElement("th");
         head.scope = "row";
         head.textContent = what;
@@ -168,7 +204,7 @@
       }));
       step.max = Math.max(0, shown.length - 1);
       step.disabled = !shown.length;
-      const [said, w, m] = shown[step.value] ?? [own.nothing];
+      const [said, w, m] = shown[step.value] ?? [t.nothing];
       words.textContent = said;
       drawn.innerHTML = w ? picture(w, m) : "";
       drawn.viewBox.baseVal.height = w ? TOP + CELL * w.n + 2 : 1;
@@ -177,25 +213,26 @@
       step.nextElementSibling.textContent = shown.length ? `${+step.value + 1} of ${shown.length}` : "none";
     }
 
-    return (args, said) => {
-      const priced = find.ranked(args), key = JSON.stringify(args), lines = priced.slice(0, own.ranked).map(find.lines);
-      if (before && key !== before) menu.value = step.value = 0;
-      const asked = !before && linked(data.id), at = asked ? place(asked, "plan", lines.length) : +menu.value, plan = priced[at];
-      menu.replaceChildren(...lines.map((some, k) => {
+    function find(args, said) {
+      const priced = ranked(args), key = JSON.stringify(args), listed = priced.slice(0, t.ranked).map(lines);
+      if (last && key !== last) menu.value = step.value = 0;
+      const asked = !last && linked(data.id), at = asked ? place(asked, "plan", listed.length) : +menu.value, plan = priced[at];
+      menu.replaceChildren(...listed.map((some, k) => {
         const part = some.map(([what, , free]) => (free ? (what.startsWith("multiply") ? "product" : "") : what.split(" ").slice(0, 2).map((w, n) => (n ? w[0] : w)).join(" ")));
         return new Option(`${k + 1}. ${part.filter(Boolean).join(", ")}: ${text(priced[k].lower, "s")} to ${text(priced[k].upper, "s")}`, k);
       }));
       menu.value = at;
-      before = key;
+      last = key;
       const [shown, left] = frames(plan, args);
       const chosen = asked ? place(asked, "step", shown.length) : step.value;
       step.max = Math.max(0, shown.length - 1);
       step.value = chosen;
-      show(plan, lines[at], shown, left);
-      find.note(args, said, priced.length);
-      said.rank = String(at + 1);
+      show(plan, listed[at], shown, left);
+      const unwired = (args.wired[args.x] >> args.y) & 1 ? "" : t.unwired.replace("{chip}", said.chip);
+      Object.assign(said, { count: String(priced.length), rank: String(at + 1), unwired });
       return plan;
-    };
+    }
+    return { find };
   };
 
   // What a link to this figure asks for, and a place among so many that it names; another is the first.

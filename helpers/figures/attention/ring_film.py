@@ -2,8 +2,9 @@
 
 from dataclasses import dataclass
 
-from helpers.figures.sharding.collective_films.figure import LiveFilm
-from helpers.plot.sharding.collective_steps import PALETTE
+from helpers.live.film import Film, LiveFilm
+from helpers.plot.picture import COLOURS
+from helpers.plot.svg import element, frame, rect, word
 
 BOX, TALL, GAP, WIDTH, HEIGHT = 150, 96, 62, 372, 292
 PLACES = ((0, 0), (1, 0), (1, 1), (0, 1))
@@ -22,13 +23,7 @@ class Hop:
     text: str
 
 
-@dataclass(frozen=True)
-class Ring:
-    said: str
-    frames: tuple[Hop, ...]
-
-
-def film(causal: bool, n: int = 4) -> Ring:
+def film(causal: bool, n: int = 4) -> Film:
     """n - 1 sends to the next device; with a causal mask keys that stand after all of a device's queries are left out.
 
     >>> [hop.keys for hop in film(False).frames][:3], film(True).frames[1].works
@@ -47,25 +42,26 @@ def film(causal: bool, n: int = 4) -> Ring:
         frames.append(Hop(f"Hop {r} of {n - 1}", keys, seen, works, r < n - 1, text))
     idle = sum(not w for hop in frames for w in hop.works)
     said = f"A ring of {n} {'with a causal mask' if causal else 'without a mask'}: {n - 1} sends of K and V by each device, "
-    return Ring(said + f"and {idle} of {n * n} blocks have nothing to compute.", tuple(frames))
+    return Film(
+        said + f"and {idle} of {n * n} blocks have nothing to compute.", tuple(frames), (WIDTH, HEIGHT), drawing
+    )
 
 
-def drawing(ring: Ring, hop: Hop) -> str:
+def drawing(hop: Hop) -> str:
     """What is inside of one frame's <svg>: devices on a ring, what stays with each, and the block that comes by, in its owner's colour."""
-    out = [f'<g font-family="sans-serif" font-size="13" fill="currentColor"><text x="2" y="13">{hop.label}</text>']
+    out = []
     for i, (column, row) in enumerate(PLACES):
-        x, y, j = 2 + column * (BOX + GAP), 28 + row * (TALL + GAP), hop.keys[i]
-        dash = "" if hop.works[i] else ' stroke-dasharray="4 3"'
-        fill = f'fill="{PALETTE[j]}" fill-opacity="{0.5 if hop.works[i] else 0.12}"'
-        seen = ", ".join(map(str, hop.seen[i]))
+        x, y, j, works = 2 + column * (BOX + GAP), 28 + row * (TALL + GAP), hop.keys[i], hop.works[i]
+        look = {"fill_opacity": 0.5} if works else {"fill_opacity": 0.12, "stroke_dasharray": "4 3"}
         out += [
-            f'<rect x="{x}" y="{y}" width="{BOX}" height="{TALL}" fill="none" stroke="currentColor"/>',
-            f'<text x="{x + 8}" y="{y + 18}">device {i}: Q{i}, O{i}</text>',
-            f'<rect x="{x + 8}" y="{y + 27}" width="{BOX - 16}" height="28" stroke="currentColor" {fill}{dash}/>',
-            f'<text x="{x + BOX / 2}" y="{y + 46}" text-anchor="middle">K{j}, V{j}{"" if hop.works[i] else ": hidden"}</text>',
-            f'<text x="{x + 8}" y="{y + 74}">m, ℓ, O over keys of</text><text x="{x + 8}" y="{y + 89}">{seen}</text>',
+            rect(x, y, BOX, TALL),
+            word(x + 8, y + 18, f"device {i}: Q{i}, O{i}"),
+            rect(x + 8, y + 27, BOX - 16, 28, COLOURS[j], **look),
+            word(x + BOX / 2, y + 46, f"K{j}, V{j}{'' if works else ': hidden'}", "middle"),
+            word(x + 8, y + 74, "m, ℓ, O over keys of"),
+            word(x + 8, y + 89, ", ".join(map(str, hop.seen[i]))),
         ]
-    return "".join([*out, *(_arrows() if hop.sends else ()), "</g>"])
+    return frame(hop.label, [*out, *(_arrows() if hop.sends else ())])
 
 
 def _arrows() -> list[str]:
@@ -76,27 +72,14 @@ def _arrows() -> list[str]:
         (f"M{right + GAP - 6} {down + GAP + TALL / 2}h-{GAP - 20}", f"M{right + 6} {down + GAP + TALL / 2}l9 -5v10z"),
         (f"M{2 + BOX / 2} {down + GAP - 6}v-{GAP - 20}", f"M{2 + BOX / 2} {down + 6}l-5 9h10z"),
     )
-    return [f'<path d="{line}" stroke="currentColor" stroke-width="2"/><path d="{head}"/>' for line, head in ways]
+    return [
+        element("path", d=line, stroke="currentColor", stroke_width=2) + element("path", d=head) for line, head in ways
+    ]
 
 
-@dataclass(frozen=True)
-class RingFilm(LiveFilm):
-    """A menu of masks, and a slider through the hops."""
-
-    menu: str = "Mask"
-
-    def size(self, film: Ring) -> tuple[int, int]:
-        return WIDTH, HEIGHT
-
-    def drawing(self, film: Ring, frame: Hop) -> str:
-        return drawing(film, frame)
-
-    def summary(self, film: Ring) -> str:
-        return film.said
-
-
-FIGURE = RingFilm(
+FIGURE = LiveFilm(
     name="ring-steps",
     title="Ring attention on four devices: queries and outputs stay, keys and values go to the next device at each hop.",
     films={"none": film(False), "causal": film(True)},
+    menu="Mask",
 )

@@ -6,8 +6,9 @@ sends against `costs.training.closed_forms`, and what it holds against its `zero
 
 from dataclasses import dataclass, replace
 
-from helpers.figures.sharding.collective_films.figure import LiveFilm
-from helpers.plot.sharding.collective_steps import PALETTE
+from helpers.live.film import Film, LiveFilm
+from helpers.plot.picture import COLOURS
+from helpers.plot.svg import frame, rect, word
 
 N = 4
 CELL, ROW, GAP, LEFT, HEAD = 46, 20, 12, 62, 56
@@ -40,16 +41,7 @@ class Step:
     sends: str = ""
 
 
-@dataclass(frozen=True)
-class Course:
-    """A film: its frames, and what it is in a sentence."""
-
-    strategy: str
-    said: str
-    frames: tuple[Step, ...]
-
-
-def film(strategy: str, layers: int = 2) -> Course:
+def film(strategy: str, layers: int = 2) -> Film:
     """A step of DP, ZeRO-1, ZeRO-2 or FSDP.
 
     >>> [step.sends for step in film("DP", 1).frames if step.sends]
@@ -83,7 +75,8 @@ def film(strategy: str, layers: int = 2) -> Course:
     kinds = [step.sends for step in made.frames if step.sends]
     sent = ", ".join(f"{kinds.count(kind)} {kind}{'s' * (kinds.count(kind) > 1)}" for kind in dict.fromkeys(kinds))
     name = {"DP": "Data parallelism"}.get(strategy, strategy)
-    return Course(strategy, f"{name}, {layers} layers: {sent}.", tuple(made.frames))
+    size = LEFT + N * (CELL + GAP), HEAD + layers * (3 * ROW + 14)
+    return Film(f"{name}, {layers} layers: {sent}.", tuple(made.frames), size, drawing)
 
 
 class _Frames:
@@ -140,57 +133,32 @@ def _update(made: _Frames, zero: int, layers: int) -> None:
             made.add(f"AllGather W, layer {i}", ((i, "W"),), told, "AllGather")
 
 
-def size(layers: int) -> tuple[int, int]:
-    """Width and height of a frame."""
-    return LEFT + N * (CELL + GAP), HEAD + layers * (3 * ROW + 14)
-
-
-def drawing(course: Course, step: Step) -> str:
+def drawing(step: Step) -> str:
     """What is inside of one frame's <svg>: a column for each device, three cells for each layer."""
-    out = [f'<g font-family="sans-serif" font-size="13" fill="currentColor"><text x="2" y="14">{step.label}</text>']
-    for d in range(N):
-        x = LEFT + d * (CELL + GAP)
-        out.append(f'<text x="{x + CELL / 2:g}" y="{HEAD - 20}" text-anchor="middle">dev. {d}</text>')
+    lefts, out = [LEFT + d * (CELL + GAP) for d in range(N)], []
+    out += [word(x + CELL / 2, HEAD - 20, f"dev. {d}", "middle") for d, x in enumerate(lefts)]
     for i, layer in enumerate(step.layers):
         top = HEAD + i * (3 * ROW + 14)
-        out.append(f'<text x="2" y="{top - 3}">layer {i}</text>')
+        out.append(word(2, top - 3, f"layer {i}"))
         for k, name in enumerate(ARRAYS):
             y = top + k * ROW
-            out.append(f'<text x="{LEFT - 8}" y="{y + 15}" text-anchor="end">{name}</text>')
-            for d in range(N):
-                out.append(_cell(getattr(layer, name), d, LEFT + d * (CELL + GAP), y, (i, name) in step.now, k))
-    return "".join(out) + "</g>"
+            out.append(word(LEFT - 8, y + 15, name, "end"))
+            out += [_cell(getattr(layer, name), d, x, y, (i, name) in step.now, k) for d, x in enumerate(lefts)]
+    return frame(step.label, out)
 
 
 def _cell(held: str, d: int, x: float, y: float, now: bool, k: int) -> str:
     """A box for the whole array: filled where the device holds it; its own partial sum is pale, with a + in it."""
-    edge = 2.2 if now else 0.5
-    box = f'<rect x="{x:g}" y="{y + 2:g}" width="{CELL}" height="{ROW - 4}" fill="none" stroke="currentColor" stroke-width="{edge}"/>'
+    box = rect(x, y + 2, CELL, ROW - 4, edge=2.2 if now else 0.5)
     if not held:
         return box
     left, wide = (x + d * CELL / N, CELL / N) if held == "part" else (x, CELL)
+    plus = word(x + CELL / 2, y + 15, "+", "middle") if held == "own" else ""
     shade = 0.35 if held == "own" else 0.85
-    plus = f'<text x="{x + CELL / 2:g}" y="{y + 15:g}" text-anchor="middle">+</text>' if held == "own" else ""
-    return f'<rect x="{left:g}" y="{y + 2:g}" width="{wide:g}" height="{ROW - 4}" fill="{PALETTE[k]}" fill-opacity="{shade}"/>{box}{plus}'
+    return rect(left, y + 2, wide, ROW - 4, COLOURS[k], None, fill_opacity=shade) + box + plus
 
 
-@dataclass(frozen=True)
-class StepFilm(LiveFilm):
-    """Films of a step on a page: a menu of strategies, and a slider through its moments."""
-
-    menu: str = "Strategy"
-
-    def size(self, film: Course) -> tuple[int, int]:
-        return size(len(film.frames[0].layers))
-
-    def drawing(self, film: Course, frame: Step) -> str:
-        return drawing(film, frame)
-
-    def summary(self, film: Course) -> str:
-        return film.said
-
-
-FIGURE = StepFilm(
+FIGURE = LiveFilm(
     name="training-step",
     title="One training step on four devices. W: weights, dW: gradients, A: Adam's state. A frame's thick edges show what it changes.",
     films={"FSDP": film("FSDP"), "ZeRO-2": film("ZeRO-2"), "ZeRO-1": film("ZeRO-1"), "Data parallelism": film("DP")},

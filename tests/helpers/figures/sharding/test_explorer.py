@@ -6,8 +6,9 @@ import pytest
 
 from helpers.costs.sharding import collective_steps
 from helpers.costs.sharding.sharded_array import Axis
-from helpers.figures.sharding.sharded_matmul_frames.figure import NOTHING, walk
-from tests.helpers.figures.sharding.test_sharded_matmul_costs import NUMBERS, draw
+from helpers.figures.sharding.explorer.figure import NOTHING, RESULTS
+from helpers.figures.sharding.explorer.plans import step_time
+from helpers.figures.sharding.explorer.walks import walk
 from tests.helpers.figures.standalone import SET, follow, link, strays
 from tests.tiers import repeats
 
@@ -31,9 +32,24 @@ FROM_TEXT = f"""svg => {{
     box.innerHTML = svg;
     return ({PARTS})(box);
 }}"""
-# The figure of chapter 2 looks for these rows; here it prices and nothing is shown.
-BARE = """const box = document.createElement("table");
-    box.innerHTML = '<tbody data-plan="0"><tr></tr></tbody><tbody data-plan="1"><tr></tr></tbody>';"""
+NUMBERS = """cases => {
+    const [data, compute] = window.liveFigures[0], box = document.getElementById(data.id);
+    const { find } = window.livePlans(data, compute, box, { ...window.liveWords, text: String });
+    return cases.map(chosen => {
+        const said = {}, args = {};
+        for (const c of data.controls)
+            if (c.options) Object.assign(args, c.options[chosen[c.name]]);
+            else args[c.name] = chosen[c.name];
+        const { math, memory, links, network, lower, upper, bound, peak, fits, steps } = find(args, said);
+        return { math, memory, links, network, lower, upper, bound, peak, fits, steps, count: +said.count };
+    });
+}"""
+
+
+def draw(figure, seed: int) -> dict:
+    """Some setting of all controls."""
+    r = random.Random(seed)
+    return {c.name: r.choice(list(c.options)) if hasattr(c, "options") else r.choice(c.grid) for c in figure.controls}
 
 
 def expected(figure, chosen=None) -> dict:
@@ -41,7 +57,7 @@ def expected(figure, chosen=None) -> dict:
     at = min(int((chosen or {}).get("step", 0)), max(0, len(shown) - 1))
     words = shown[at][0] if shown else NOTHING
     return {
-        "results": {r.name: said[r.name] for r in figure.results},
+        "results": {r.name: said[r.name] for r in RESULTS},
         "lines": [list(row) for row in figure.rows(chosen)],
         "menu": [f"{k + 1}. {what}: {time}" for k, (what, time) in enumerate(figure.listed(chosen))],
         "words": words,
@@ -73,16 +89,22 @@ def test_forty_settings_and_their_frames_read_as_python_says(page, figure):
         assert got == want, chosen
 
 
-def test_hundred_settings_number_for_number(page, figure):
-    cases = [{"plan": 0, "step": 0} | draw(figure, seed) for seed in range(2000, 2000 + repeats(25, 100))]
-    plain = NUMBERS.replace("window.livePlans(data", "window.livePlans({ ...data, walks: undefined }")
-    plain = plain.replace("box = document.getElementById(data.id),", "").replace(
-        "const [data", f"{BARE} const [data", 1
-    )
-    for chosen, got in zip(cases, page.evaluate(plain, cases), strict=True):
-        values = figure.found(chosen)[0]
-        for name in ("lower", "upper", "peak"):
-            assert got[name] == pytest.approx(values[name], rel=1e-12), (chosen, name)
+def test_three_hundred_settings_number_for_number(page, figure):
+    cases = [draw(figure, seed) for seed in range(2000, 2000 + repeats(75, 300))]
+    for chosen, got in zip(cases, page.evaluate(NUMBERS, cases), strict=True):
+        (best, *_), _, chip = figure.ranked(chosen)
+        parts, values = best.time(chip).parts, figure.found(chosen)
+        want = {"math": parts["math"], "memory": parts["hbm"], "links": parts["ici"], "network": parts.get("dcn", 0.0)}
+        steps = [step_time(h, a, best, chip) for a, some in zip(best.operands, best.hops) for h in some]
+        want["steps"], got["steps"] = sum(s or 0 for s in steps), sum(got["steps"])
+        assert got == pytest.approx(want | values, rel=1e-12), chosen
+
+
+def test_every_mesh_and_sharding_can_be_chosen(figure):
+    menus = {c.name: list(c.options) for c in figure.controls if hasattr(c, "options")}
+    assert len(menus["x"]) == len(menus["y"]) == 9
+    assert [len(menus[n]) for n in "abc"] == [11, 11, 11] and "C[I_YX, K]" in menus["c"]
+    assert "v5p" in menus["chip"] and "H100" not in menus["chip"]
 
 
 @pytest.mark.parametrize("axis", [Axis(2, wraps=False), Axis(4, wraps=False), Axis(4), Axis(8), Axis(16)], ids=str)

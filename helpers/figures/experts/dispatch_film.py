@@ -3,9 +3,10 @@
 from dataclasses import dataclass
 from random import Random
 
-from helpers.figures.sharding.collective_films.figure import LiveFilm
+from helpers.live.film import Film, LiveFilm
 from helpers.plot.experts.copies import CARD, LINK, Chip, copies, crosses
 from helpers.plot.picture import COLOURS
+from helpers.plot.svg import element, frame, rect, word
 
 HOSTS, CHIPS, OWN, K = 2, 4, 2, 3  # hosts, chips of each, experts on a chip, experts of a token
 WIDE, GAP, HEAD, SQUARE, HIGH = 62, 22, 74, 17, 66
@@ -29,15 +30,6 @@ class Moment:
     sent: tuple[int, int]
 
 
-@dataclass(frozen=True)
-class Dispatch:
-    """One token of each chip, to its experts and back."""
-
-    said: str
-    way: str
-    frames: tuple[Moment, ...]
-
-
 def experts_of_tokens() -> list[list[int]]:
     """The experts of each chip's token, drawn once.
 
@@ -57,7 +49,7 @@ def home(expert: int) -> Chip:
     return divmod(expert // OWN, CHIPS)
 
 
-def dispatch(way: str) -> Dispatch:
+def dispatch(way: str) -> Film:
     """All moments under one way of copying, of `plot.experts.copies.copies`.
 
     >>> dispatch("host").frames[-1].sent, [m.label for m in dispatch("host").frames][:3]
@@ -90,55 +82,33 @@ def dispatch(way: str) -> Dispatch:
                (2 * over, 2 * inside)),
     )  # fmt: skip
     said = f"A copy {what}: {2 * over} copies cross cards, there and back, and {2 * inside} go over NVLink."
-    return Dispatch(said, way, frames)
+    return Film(said, frames, (HOSTS * (CHIPS * WIDE + GAP) + 4, HEAD + HIGH + 122), drawing)
 
 
 def _arrows(sent: list[tuple[int, tuple[Chip, Chip]]], back: bool = False) -> tuple[tuple[Chip, Chip], ...]:
     return tuple(x[::-1] if back else x for _, x in sent)
 
 
-@dataclass(frozen=True)
-class DispatchFilm(LiveFilm):
-    """Films of a dispatch on a page: a menu of ways to copy, and a slider through the steps."""
-
-    menu: str = "Copies"
-
-    def size(self, film: Dispatch) -> tuple[int, int]:
-        return HOSTS * (CHIPS * WIDE + GAP) + 4, HEAD + HIGH + 122
-
-    def drawing(self, film: Dispatch, frame: Moment) -> str:
-        out = [
-            f'<g font-family="sans-serif" font-size="13" fill="currentColor"><text x="2" y="14">{frame.label}</text>'
-        ]
-        for host in range(HOSTS):
-            x = 4 + host * (CHIPS * WIDE + GAP)
-            out.append(
-                f'<rect x="{x - 2}" y="{HEAD - 8}" width="{CHIPS * WIDE + 4}" height="{HIGH + 34}" fill="none" '
-                'stroke="currentColor" stroke-dasharray="3"/>'
-            )
-        chosen = experts_of_tokens()
-        for chip, tokens in frame.held.items():
-            x = _left(chip)
-            out.append(
-                f'<rect x="{x}" y="{HEAD}" width="{WIDE - 8}" height="{HIGH}" fill="none" stroke="currentColor" '
-                'stroke-width=".8"/>'
-            )
-            first = OWN * (chip[0] * CHIPS + chip[1])
-            out.append(f'<text x="{x}" y="{HEAD + HIGH + 17}" font-size="10">e{first}, e{first + OWN - 1}</text>')
-            if frame.label == "start":
-                to = " ".join(map(str, chosen[chip[0] * CHIPS + chip[1]]))
-                out.append(f'<text x="{x + 3}" y="{HEAD + HIGH - 8}" font-size="10">{to}</text>')
-            for n, t in enumerate(tokens):
-                out.append(_token(x + 3 + 17 * (n % 3), HEAD + 4 + 20 * (n // 3), t, frame.results))
-        for a, b in frame.arrows:
-            out.append(_bow(a, b))
-        y = HEAD + HIGH + 84
-        out.append(f'<text x="2" y="{y}">copies over cards: {frame.sent[0]}</text>')
-        out.append(f'<text x="2" y="{y + 18}">copies over NVLink: {frame.sent[1]}</text>')
-        return "".join(out) + "</g>"
-
-    def summary(self, film: Dispatch) -> str:
-        return film.said
+def drawing(moment: Moment) -> str:
+    """What is inside of one frame's <svg>: hosts side by side, in each its chips with the tokens that they hold."""
+    out, chosen, y = [], experts_of_tokens(), HEAD + HIGH + 84
+    for host in range(HOSTS):
+        x = 2 + host * (CHIPS * WIDE + GAP)
+        out.append(rect(x, HEAD - 8, CHIPS * WIDE + 4, HIGH + 34, stroke_dasharray="3"))
+    for chip, tokens in moment.held.items():
+        x, number = _left(chip), chip[0] * CHIPS + chip[1]
+        out.append(rect(x, HEAD, WIDE - 8, HIGH, edge=0.8))
+        out.append(word(x, HEAD + HIGH + 17, f"e{OWN * number}, e{OWN * number + OWN - 1}", size=10))
+        if moment.label == "start":
+            out.append(word(x + 3, HEAD + HIGH - 8, " ".join(map(str, chosen[number])), size=10))
+        for n, t in enumerate(tokens):
+            out.append(_token(x + 3 + 17 * (n % 3), HEAD + 4 + 20 * (n // 3), t, moment.results))
+    out += [_bow(a, b) for a, b in moment.arrows]
+    out += [
+        word(2, y, f"copies over cards: {moment.sent[0]}"),
+        word(2, y + 18, f"copies over NVLink: {moment.sent[1]}"),
+    ]
+    return frame(moment.label, out)
 
 
 def _left(chip: Chip) -> int:
@@ -147,11 +117,8 @@ def _left(chip: Chip) -> int:
 
 def _token(x: int, y: int, t: int, result: bool) -> str:
     """A square with the token's number: filled on its way there, a ring with its results in it."""
-    fill, text = ("none", "currentColor") if result else (FILLS[t], "#fff")
-    return (
-        f'<rect x="{x}" y="{y}" width="{SQUARE - 2}" height="{SQUARE - 1}" fill="{fill}" stroke="{FILLS[t]}" stroke-width="2"/>'
-        f'<text x="{x + 4}" y="{y + 12}" font-size="11" fill="{text}">{t}</text>'
-    )
+    fill, ink = ("none", "currentColor") if result else (FILLS[t], "#fff")
+    return rect(x, y, SQUARE - 2, SQUARE - 1, fill, 2, stroke=FILLS[t]) + word(x + 4, y + 12, t, size=11, fill=ink)
 
 
 def _bow(a: Chip, b: Chip) -> str:
@@ -160,14 +127,15 @@ def _bow(a: Chip, b: Chip) -> str:
     colour, y = (CARD, HEAD - 2) if card else (LINK, HEAD + HIGH + 22)
     start, end = (_left(c) + (WIDE - 8) / 2 for c in (a, b))
     deep = abs(end - start) / (7 if card else 4)
-    return (
-        f'<path d="M{start:g} {y}Q{(start + end) / 2:g} {y - deep if card else y + deep:.4g} {end:g} {y}" fill="none" '
-        f'stroke="{colour}" stroke-width="1.4"/><circle cx="{end:g}" cy="{y}" r="2.6" fill="{colour}"/>'
+    bow = f"M{start:g} {y}Q{(start + end) / 2:g} {y - deep if card else y + deep:.4g} {end:g} {y}"
+    return element("path", d=bow, fill="none", stroke=colour, stroke_width=1.4) + element(
+        "circle", cx=end, cy=y, r=2.6, fill=colour
     )
 
 
-FIGURE = DispatchFilm(
+FIGURE = LiveFilm(
     name="expert-dispatch",
     title="Eight tokens and sixteen experts on two hosts of four chips. Squares are tokens, by the chip they begin on; frames are results.",
     films={TITLES[way]: dispatch(way) for way in TITLES},
+    menu="Copies",
 )

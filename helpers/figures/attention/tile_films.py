@@ -4,12 +4,14 @@ A square of n by n blocks of C by C scores, queries down, keys across; what the 
 Python: tests hold its counts against `costs.attention.flops_and_bytes` and `costs.attention.ring_attention`.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from helpers.costs.attention.ring_attention import work
-from helpers.figures.sharding.collective_films.figure import LiveFilm
-from helpers.plot.sharding.collective_steps import PALETTE
+from helpers.live.film import Film, LiveFilm
+from helpers.plot.picture import COLOURS
+from helpers.plot.svg import element, frame, rect, word
 
 Tile = tuple[int, int]
 SIDE, LEFT, RIGHT, HEAD, FOOT = 48, 92, 190, 48, 6
@@ -36,19 +38,16 @@ class Step:
 
 @dataclass(frozen=True)
 class Tiles:
-    """A film over n by n blocks.
+    """What is below a film: n by n blocks.
 
-    said   it in a sentence
     runs   for each block the rows of scores that the mask leaves, as (first, after the last) of C; none: ()
     owner  what a row of blocks is called
     """
 
     n: int
     C: int
-    said: str
     runs: dict[Tile, tuple[tuple[int, int] | tuple, ...]]
     owner: str
-    frames: tuple[Step, ...]
 
 
 def masked(n: int, C: int, sees: Callable[[int, int], bool], token: Callable[[int, int], int]) -> dict:
@@ -68,7 +67,7 @@ def masked(n: int, C: int, sees: Callable[[int, int], bool], token: Callable[[in
     return out
 
 
-def flash(n: int, C: int, version: int = 2, window: int | None = None) -> Tiles:
+def flash(n: int, C: int, version: int = 2, window: int | None = None) -> Film:
     """Flash over a causal mask: version 1 takes keys outside, version 2 queries; blocks without a pair are left out.
 
     >>> [step.now[0] for step in flash(2, 4).frames[:-1]], [step.now[0] for step in flash(2, 4, 1).frames[:-1]]
@@ -101,10 +100,10 @@ def flash(n: int, C: int, version: int = 2, window: int | None = None) -> Tiles:
     )
     what = f"Flash {version}" + (f" in a window of {window} tokens" if window else "")
     said = f"{what} visits {len(order)} of {n * n} blocks; blocks moved through HBM: {moved}."
-    return Tiles(n, C, said, runs, "queries", (*frames, end))
+    return shown(Tiles(n, C, runs, "queries"), said, (*frames, end))
 
 
-def ring(n: int, C: int, cut: str = "contiguous") -> Tiles:
+def ring(n: int, C: int, cut: str = "contiguous") -> Film:
     """A causal ring: at hop r device i has the keys of device (i - r) mod n, and all wait for the one with most pairs.
 
     >>> ring(4, 8).frames[1].pairs, ring(4, 8, "striped").frames[1].pairs
@@ -132,66 +131,63 @@ def ring(n: int, C: int, cut: str = "contiguous") -> Tiles:
     end = Step(
         "End", (), done, notes, "End: in all " + ", ".join(f"device {i} {p} pairs" for i, p in enumerate(totals)) + "."
     )
-    return Tiles(n, C, said, runs, "device", (*frames, end))
+    return shown(Tiles(n, C, runs, "device"), said, (*frames, end))
 
 
-def size(film: Tiles) -> tuple[int, int]:
-    """Width and height of a frame."""
-    below = SIDE // 2 if film.owner == "device" else 0  # a ring says there for how long it has waited
-    return LEFT + film.n * SIDE + RIGHT, HEAD + film.n * SIDE + FOOT + below
+def shown(tiles: Tiles, said: str, frames: Sequence[Step]) -> Film:
+    """The film, with what its drawing needs."""
+    below = SIDE // 2 if tiles.owner == "device" else 0  # a ring says there for how long it has waited
+    size = LEFT + tiles.n * SIDE + RIGHT, HEAD + tiles.n * SIDE + FOOT + below
+    return Film(said, frames, size, partial(drawing, tiles))
 
 
-def drawing(film: Tiles, step: Step) -> str:
+def drawing(tiles: Tiles, step: Step) -> str:
     """What is inside of one frame's <svg>."""
-    n, end = film.n, LEFT + film.n * SIDE
-    out = [f'<g font-family="sans-serif" font-size="14" fill="currentColor"><text x="2" y="13">{step.label}</text>']
-    keys = "keys of device" if step.pairs or film.owner == "device" else "keys"
-    out.append(f'<text x="{(LEFT + end) / 2:g}" y="28" text-anchor="middle">{keys}</text>')
+    n, end, ring = tiles.n, LEFT + tiles.n * SIDE, tiles.owner == "device"
+    out = [word((LEFT + end) / 2, 28, "keys of device" if ring else "keys", "middle")]
     for k in range(n):
         middle = k * SIDE + SIDE / 2
-        out.append(f'<text x="{LEFT + middle:g}" y="{HEAD - 5}" text-anchor="middle">{k}</text>')
-        out.append(f'<text x="{LEFT - 8}" y="{HEAD + middle + 4:g}" text-anchor="end">{film.owner} {k}</text>')
-    for tile, runs in film.runs.items():
-        out += _tile(film, step, tile, runs)
+        out += [
+            word(LEFT + middle, HEAD - 5, k, "middle"),
+            word(LEFT - 8, HEAD + middle + 4, f"{tiles.owner} {k}", "end"),
+        ]
+    for tile, runs in tiles.runs.items():
+        out += _tile(tiles, step, tile, runs)
     for k, note in enumerate(step.notes):
-        y = HEAD + SIDE / 2 + k * SIDE + 4 if film.owner == "device" else HEAD + 14 + 20 * k
-        if film.owner == "device" and k >= n:
-            y = HEAD + n * SIDE + 22
-        out.append(f'<text x="{end + 14}" y="{y:g}">{note}</text>' if note else "")
-    most = film.C * film.C
+        below = min(SIDE / 2 + k * SIDE + 4, n * SIDE + 22) if ring else 14 + 20 * k
+        out.append(word(end + 14, HEAD + below, note) if note else "")
     for k, pairs in enumerate(step.pairs):
-        y, wide = HEAD + k * SIDE + SIDE / 2 + 9, 150 * pairs / most
-        out.append(
-            f'<rect x="{end + 14}" y="{y:g}" width="{wide:g}" height="6" fill="{PALETTE[k % 6]}"/>' if pairs else ""
-        )
-    return "".join(out) + "</g>"
+        wide = 150 * pairs / tiles.C**2
+        out.append(rect(end + 14, HEAD + k * SIDE + SIDE / 2 + 9, wide, 6, COLOURS[k % 6], None) if pairs else "")
+    return frame(step.label, out, 14)
 
 
-def _tile(film: Tiles, step: Step, tile: Tile, runs: Iterable) -> list[str]:
+def _tile(tiles: Tiles, step: Step, tile: Tile, runs: Iterable) -> list[str]:
     """The mask's part of a block: pale, darker where it is done, in a colour while it is worked on."""
-    (i, j), small = tile, SIDE / film.C
+    (i, j), small, now, done = tile, SIDE / tiles.C, tile in step.now, tile in step.done
     x, y = LEFT + j * SIDE, HEAD + i * SIDE
-    rows = "".join(f"M{x + a * small:g} {y + k * small:g}h{(b - a) * small:g}v{small:g}h{(a - b) * small:g}z" for k, (a, b) in
-                   ((k, run) for k, run in enumerate(runs) if run))  # fmt: skip
-    now = tile in step.now
-    colour = PALETTE[i % 6] if now or tile in step.done else "currentColor"
-    shade = 0.75 if now else 0.3 if tile in step.done else 0.12
-    edge = 'stroke-width="2.5"' if now else 'stroke-width=".6" stroke-opacity=".5"'
-    out = [f'<path d="{rows}" fill="{colour}" fill-opacity="{shade}"/>'] if rows else []
-    return [*out, f'<rect x="{x}" y="{y}" width="{SIDE}" height="{SIDE}" fill="none" stroke="currentColor" {edge}/>']
+    rows = [f"M{x + run[0] * small:g} {y + k * small:g}h{(run[1] - run[0]) * small:g}v{small:g}h{(run[0] - run[1]) * small:g}z"
+            for k, run in enumerate(runs) if run]  # fmt: skip
+    colour = COLOURS[i % 6] if now or done else "currentColor"
+    shade = 0.75 if now else 0.3 if done else 0.12
+    edge = rect(x, y, SIDE, SIDE, edge=2.5) if now else rect(x, y, SIDE, SIDE, edge=0.6, stroke_opacity=0.5)
+    return [element("path", d="".join(rows), fill=colour, fill_opacity=shade) if rows else "", edge]
 
 
-@dataclass(frozen=True)
-class TileFilm(LiveFilm):
-    """Films of blocks on a page: a menu of orders or cuts, and a slider through the steps."""
-
-    menu: str = "Order"
-
-    def size(self, film: Tiles) -> tuple[int, int]:
-        return size(film)
-
-    def drawing(self, film: Tiles, frame: Step) -> str:
-        return drawing(film, frame)
-
-    def summary(self, film: Tiles) -> str:
-        return film.said
+FLASH = LiveFilm(
+    name="flash-blocks",
+    title="Flash over a causal mask: a thick edge for the block on the chip, colour for those before it; empty blocks are never visited.",
+    films={
+        "Flash 2, queries outside": flash(4, 8),
+        "Flash 1, keys outside": flash(4, 8, version=1),
+        "Flash 2 in a window": flash(4, 8, window=8),
+    },
+    menu="Order",
+)
+RING = LiveFilm(
+    name="ring-hops",
+    title="A causal ring of four devices: thick edges show the keys that each device has; bars, the pairs that it computes with them.",
+    films={"whole pieces": ring(4, 8), "stripes": ring(4, 8, "striped")},
+    menu="Cut",
+)
+FIGURES = {film.name: film for film in (FLASH, RING)}

@@ -1,1 +1,0 @@
-"""Films of collectives on four devices: the frames of `costs.sharding.collective_steps`, a menu and a slider."""

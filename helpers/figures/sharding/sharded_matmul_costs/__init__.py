@@ -1,1 +1,0 @@
-"""Plans of a sharded product, priced in the page: the figure of chapter 2."""

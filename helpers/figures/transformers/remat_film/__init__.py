@@ -1,1 +1,0 @@
-"""A film of rematerialisation: what each layer holds at each moment of a training step."""
