@@ -118,7 +118,7 @@ def _asked(hashed: str | None, salt: str) -> str:
 
 
 def turn(app, docname: str, source: list[str]) -> None:
-    """Behind released_exercises, which has put back the release."""
+    """Behind notebook_files, which has put back the release."""
     if PAGE.fullmatch(docname):
         source[0] = page(source[0], docname)
 

@@ -69,29 +69,23 @@ def pattern(forms) -> re.Pattern:
     return re.compile(rf"(?<![\w-])(?:{'|'.join(each)})(?![\w-])")
 
 
-def open_prose(paragraph: nodes.Node) -> bool:
-    """Whether a reader meets this paragraph as prose, without opening a box or a cell, before the list of further reading."""
-    above = paragraph.parent
-    while above is not None:
+def open_prose(text: nodes.Text) -> bool:
+    """Whether a reader meets this text as prose, without opening a box or a cell, before the list of further reading."""
+    above, paragraph = text.parent, False
+    while isinstance(above, nodes.Element):
         reading = any(name.endswith("-reading") for name in above.get("ids", ()))
-        if (
-            reading
-            or isinstance(above, CLOSED)
-            or "cell" in above.get("classes", ())
-            or type(above).__name__.startswith("dropdown")
-        ):
+        folded = "cell" in above.get("classes", ()) or type(above).__name__.startswith("dropdown")
+        if reading or folded or isinstance(above, CLOSED):
             return False
-        above = above.parent if isinstance(above.parent, nodes.Element) else None
-    return True
+        paragraph, above = paragraph or isinstance(above, nodes.paragraph), above.parent
+    return paragraph
 
 
 def add(document: nodes.document, forms: dict[str, tuple[str, str]], glossary: str) -> None:
     """Link the first use of each term to its entry on the page `glossary`."""
     find, met = pattern(forms), set()
-    for paragraph in document.findall(nodes.paragraph):
-        if open_prose(paragraph):
-            for text in [t for t in paragraph.findall(nodes.Text) if not inside(t, paragraph)]:
-                link(text, find, forms, met, glossary)
+    for text in [text for text in document.findall(nodes.Text) if open_prose(text)]:
+        link(text, find, forms, met, glossary)
 
 
 def link(text: nodes.Text, find: re.Pattern, forms: dict[str, tuple[str, str]], met: set[str], glossary: str) -> None:
@@ -109,16 +103,6 @@ def link(text: nodes.Text, find: re.Pattern, forms: dict[str, tuple[str, str]], 
             end = match.end()
     if pieces:
         text.parent.replace(text, [*pieces, nodes.Text(text[end:])])
-
-
-def inside(text: nodes.Text, paragraph: nodes.Node) -> bool:
-    """Whether something between a paragraph and its text says no."""
-    node = text.parent
-    while node is not paragraph:
-        if isinstance(node, CLOSED):
-            return True
-        node = node.parent
-    return False
 
 
 class Links(SphinxPostTransform):

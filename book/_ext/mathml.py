@@ -17,11 +17,11 @@ from pathlib import Path
 
 from docutils import nodes
 from docutils.nodes import SkipNode
-from fontTools import subset
 from latex2mathml.converter import convert
 from sphinx.locale import _
 from sphinx.util import logging
 from sphinx.util.math import get_node_equation_number
+from style_sheet import cut_font
 
 FONT = "stix-two-math.woff"
 ALWAYS = "0123456789()[]{}|√∑∏"
@@ -303,27 +303,18 @@ def _slanted(letter: str) -> str:
     return {"∂": "𝜕", "ϵ": "𝜖", "ϕ": "𝜙"}.get(letter, letter)
 
 
-def font(characters: set[str], to: Path) -> None:
-    """Write the part of STIX Two Math that draws these characters at every size."""
-    source = Path(distribution("ziamath").locate_file("ziamath/fonts/STIXTwoMath-Regular.ttf"))
-    options = subset.Options(flavor="woff", hinting=False, layout_features=["ssty", "dtls", "flac"], name_IDs=["*"])
-    loaded = subset.load_font(str(source), options)
-    cut = subset.Subsetter(options)
-    cut.populate(text="".join(sorted(characters)))
-    cut.subset(loaded)
-    subset.save_font(loaded, str(to), options)
-    loaded.close()
-
-
 def finish(app, error) -> None:
-    """Cut the font to what the pages of this site draw."""
+    """Cut STIX Two Math to what the pages of this site draw, at every size."""
     if error or app.builder.format != "html":
         return
     characters = set(ALWAYS)
     for page in Path(app.outdir).rglob("*.html"):
         for formula in re.findall(r"<math.*?</math>", page.read_text(encoding="utf-8"), re.DOTALL):
             characters |= drawn(formula)
-    font(characters, Path(app.outdir) / "_static" / FONT)
+    source = Path(distribution("ziamath").locate_file("ziamath/fonts/STIXTwoMath-Regular.ttf"))
+    cut_font(
+        source, Path(app.outdir) / "_static" / FONT, characters, hinting=False, layout_features=["ssty", "dtls", "flac"]
+    )
 
 
 def setup(app) -> dict:

@@ -1,10 +1,10 @@
 """Code of an exercise as a page prints it: signatures without a body that raises, and lines that fit."""
 
 import ast
-import io
 import re
+import subprocess
+import sys
 import textwrap
-import tokenize
 
 WIDTH = 80
 STUB = ("# YOUR CODE HERE", "raise NotImplementedError()")
@@ -34,38 +34,14 @@ def given(source: str) -> str:
 
 
 def fitted(code: str) -> str:
-    """Python whose lines fit, as far as signatures, tables, docstrings and comments at the end of a line can be broken."""
-    lines = _comments_above(re.sub(r" +# (?:fmt: skip|noqa\b.*)$", "", code, flags=re.M))
+    """Python whose lines fit: docstrings are wrapped here, and the rest by ruff."""
+    lines = re.sub(r" +# (?:fmt: skip|noqa\b.*)$", "", code, flags=re.M).split("\n")
     for node in sorted(ast.walk(ast.parse("\n".join(lines))), key=lambda n: -getattr(n, "lineno", 0)):
-        if isinstance(node, ast.FunctionDef):
-            body = node.body[0]
-            if ast.get_docstring(node):
-                lines[body.lineno - 1 : body.end_lineno] = [
-                    part for line in lines[body.lineno - 1 : body.end_lineno] for part in _wrapped(line)
-                ]
-            first, last = node.lineno - 1, body.lineno - 1
-            while last > first and lines[last - 1].lstrip().startswith("#"):
-                last -= 1
-            head = " ".join(line.strip() for line in lines[first:last])
-            if head and "#" not in head:
-                lines[first:last] = _signature(" " * node.col_offset + head)
-        elif isinstance(node, ast.Assign) and isinstance(node.value, ast.Dict) and node.lineno == node.end_lineno:
-            lines[node.lineno - 1] = _table(lines[node.lineno - 1])
-    return "\n".join(lines)
-
-
-def _comments_above(code: str) -> list[str]:
-    """Lines, with the comment at the end of a line that is too long in front of it."""
-    ends, out = {}, []
-    for token in tokenize.generate_tokens(io.StringIO(code).readline):
-        if token.type == tokenize.COMMENT:
-            ends[token.start[0]] = token.start[1]
-    for i, line in enumerate(code.split("\n"), 1):
-        if len(line) > WIDTH and i in ends and line[: ends[i]].strip():
-            out.append(" " * (len(line) - len(line.lstrip())) + line[ends[i] :])
-            line = line[: ends[i]].rstrip()
-        out.append(line)
-    return out
+        if isinstance(node, ast.FunctionDef) and ast.get_docstring(node):
+            first, last = node.body[0].lineno - 1, node.body[0].end_lineno
+            lines[first:last] = [part for line in lines[first:last] for part in _wrapped(line)]
+    ruff = [sys.executable, "-m", "ruff", "format", "--isolated", f"--line-length={WIDTH}", "-"]
+    return subprocess.run(ruff, input="\n".join(lines), capture_output=True, text=True, check=True).stdout.rstrip()
 
 
 def _wrapped(line: str) -> list[str]:
@@ -74,44 +50,3 @@ def _wrapped(line: str) -> list[str]:
         return [line]
     indent = " " * len(re.match(r" *(?:\S+(?:,? \S+)*? {2,})?", line)[0])
     return textwrap.wrap(line, WIDTH, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
-
-
-def _signature(line: str) -> list[str]:
-    """A `def` on one line if it fits, or with its parameters below.
-
-    >>> print(*_signature(f"def f(x: tuple[int, ...], {'y' * 45}: int) -> tuple[float, ...]:"), sep="\\n")  # doctest: +ELLIPSIS
-    def f(
-        x: tuple[int, ...], yyyy...: int
-    ) -> tuple[float, ...]:
-    """
-    found = re.fullmatch(r"( *)(def \w+\()(.*?),? ?(\)(?: -> .*)?:.*)", line)
-    if not found:
-        return [line]
-    indent, head, inner, tail = found.groups()
-    whole = f"{indent}{head}{inner.strip()}{tail}"
-    if len(whole) <= WIDTH:
-        return [whole]
-    parts = _split(inner)
-    one = f"{indent}    {', '.join(parts)}"
-    body = [one] if len(one) <= WIDTH else [f"{indent}    {part}," for part in parts]
-    return [indent + head, *body, indent + tail]
-
-
-def _table(line: str) -> str:
-    """A dict with an entry on each line, if it is too long for one."""
-    found = re.fullmatch(r"(\w+ = \{)(.*)\}", line)
-    if len(line) <= WIDTH or not found:
-        return line
-    return "\n".join([found[1], *(f"    {part}," for part in _split(found[2])), "}"])
-
-
-def _split(text: str) -> list[str]:
-    """At the commas that stand in no bracket."""
-    depth, parts = 0, [""]
-    for letter in text:
-        depth += (letter in "([{") - (letter in ")]}")
-        if letter == "," and not depth:
-            parts.append("")
-        else:
-            parts[-1] += letter
-    return [part.strip() for part in parts if part.strip()]

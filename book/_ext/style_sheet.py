@@ -10,6 +10,7 @@ that measures boxes otherwise stops the build.  pydata-sphinx-theme 0.24 has ico
 
 import hashlib
 import re
+from collections.abc import Iterable
 from html.parser import HTMLParser
 from pathlib import Path
 from posixpath import normpath
@@ -146,18 +147,22 @@ def rooted(path: Path, root: Path) -> str:
     return IMPORT.sub(lambda m: rooted((path.parent / m[1]).resolve(), root.resolve()), text)
 
 
+def cut_font(source: Path, to: Path, characters: Iterable[str], **options) -> None:
+    """Write the part of a font that draws these characters."""
+    options = subset.Options(flavor="woff", name_IDs=["*"], **options)
+    font, cut = subset.load_font(str(source), options), subset.Subsetter(options)
+    cut.populate(text="".join(sorted(characters)))
+    cut.subset(font)
+    subset.save_font(font, str(to), options)
+    font.close()
+
+
 def icons(sheet: str, static: Path) -> str:
     """Cut each icon font to the icons that the sheet names; the sheet with the addresses of what is left."""
-    used = sorted({c for c in sheet if "\ue000" <= c <= "\uf8ff"})
+    used = {c for c in sheet if "\ue000" <= c <= "\uf8ff"}
     for name in sorted(set(re.findall(r'url\("([^"]*/fa-[^"]*)\.ttf"\)', sheet))):
         source, kept = static / f"{name}.ttf", f"{Path(name).name}.woff"
-        options = subset.Options(flavor="woff", name_IDs=["*"])
-        font = subset.load_font(str(source), options)
-        cut = subset.Subsetter(options)
-        cut.populate(text="".join(used))
-        cut.subset(font)
-        subset.save_font(font, str(static / kept), options)
-        font.close()
+        cut_font(source, static / kept, used)
         sheet = re.sub(rf'src:\s*url\("{re.escape(name)}\.woff2"\)[^;}}]*', f'src:url("{kept}") format("woff")', sheet)
         for old in source.parent.glob(f"{source.stem}.*"):
             old.unlink()

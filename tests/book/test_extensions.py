@@ -21,7 +21,7 @@ def test_examples_hold(name):
     assert found.attempted and not found.failed
 
 
-accessible = extension("accessible")
+page_body = extension("page_body")
 
 
 @pytest.mark.parametrize("written, want", [
@@ -31,7 +31,7 @@ accessible = extension("accessible")
     ('<div role="list"><div role="doc-biblioentry" id="a">', '<div><div id="a">'),
 ])  # fmt: skip
 def test_accessible_html(written, want):
-    assert accessible.repaired(written) == want
+    assert page_body.repaired(written) == want
 
 
 def test_the_templates_have_their_effect(site):
@@ -45,14 +45,12 @@ def test_the_templates_have_their_effect(site):
         assert page.count('name="viewport"') <= 2 and "fontawesome.js" not in page and 'rel="preload"' not in page, name
 
 
-enlarge = extension("enlarge")
-
 SVG = b'<svg width="300pt" height="150pt"><text>x</text></svg>'
 CELL = f'<figure><img alt="What to see" src="data:image/svg+xml;base64,{base64.b64encode(SVG).decode()}"></figure>'
 
 
 def test_a_figure_of_a_cell_becomes_a_file_once_and_keeps_its_room(tmp_path):
-    body = enlarge.enlargeable(CELL + CELL, "../_images/", tmp_path / "_images")
+    body = page_body.enlargeable(CELL + CELL, "../_images/", tmp_path / "_images")
     (file,) = (tmp_path / "_images").iterdir()
     assert file.read_bytes() == SVG and body.count(f'<a class="enlarge" href="../_images/{file.name}"><img') == 2
     assert 'alt="What to see"' in body and 'width="400" height="200"' in body and "base64" not in body
@@ -60,8 +58,8 @@ def test_a_figure_of_a_cell_becomes_a_file_once_and_keeps_its_room(tmp_path):
 
 def test_an_image_in_a_link_and_one_from_elsewhere_stay_as_they_are(tmp_path):
     body = '<a href="x.html"><img alt="a" src="../_images/a.png"></a><img alt="b" src="../_static/b.png">'
-    assert enlarge.enlargeable(body, "../_images/", tmp_path) == body
-    assert enlarge.enlargeable('<img alt="a" src="../_images/a.png">', "../_images/", tmp_path).startswith("<a class")
+    assert page_body.enlargeable(body, "../_images/", tmp_path) == body
+    assert page_body.enlargeable('<img alt="a" src="../_images/a.png">', "../_images/", tmp_path).startswith("<a class")
 
 
 def test_every_figure_of_the_site_can_be_enlarged(site):
@@ -72,7 +70,7 @@ def test_every_figure_of_the_site_can_be_enlarged(site):
     assert named <= {path.name for path in (site / "_images").iterdir()}
 
 
-long_lines = extension("long_lines")
+code_boxes = extension("code_boxes")
 
 PAGE = '<div class="highlight-{kind} notranslate"><div class="highlight"><pre><span></span>{text}\n</pre></div></div>'
 LONG = "said " * 10
@@ -84,22 +82,19 @@ def indents(page: str) -> list[int]:
 
 def test_what_goes_on_stands_further_in_than_its_line_but_never_far():
     code = "\n".join([f"x = {LONG}", f"    <b>if</b> {LONG}", f"{' ' * 30}{LONG}", "short = 1"])
-    assert indents(long_lines.foldable(PAGE.format(kind="ipython3", text=code))) == [4, 8, 12]
+    assert indents(code_boxes.foldable(PAGE.format(kind="ipython3", text=code))) == [4, 8, 12]
 
 
 def test_columns_of_an_output_stay_in_line_and_its_sentences_do_not():
     table = f"name    {'1' * 40}\nother   {'2' * 40}\n{LONG}"
-    assert indents(long_lines.foldable(PAGE.format(kind="myst-ansi", text=table))) == [4]
-    assert len(indents(long_lines.foldable(PAGE.format(kind="ipython3", text=table)))) == 3  # code has no columns
+    assert indents(code_boxes.foldable(PAGE.format(kind="myst-ansi", text=table))) == [4]
+    assert len(indents(code_boxes.foldable(PAGE.format(kind="ipython3", text=table)))) == 3  # code has no columns
 
 
 def test_no_letter_is_added_or_lost():
     page = PAGE.format(kind="python", text=f"def f(x):\n    return &lt;{LONG}&gt;")
     read = lambda html: unescape(re.sub("<[^>]*>", "", html))  # noqa: E731
-    assert read(long_lines.foldable(page)) == read(page) and long_lines.foldable(page) != page
-
-
-plain_code = extension("plain_code")
+    assert read(code_boxes.foldable(page)) == read(page) and code_boxes.foldable(page) != page
 
 
 @pytest.mark.slow
@@ -110,7 +105,7 @@ def test_no_class_that_goes_has_a_colour_of_its_own(site):
             rf'html\[data-theme="{theme}"\] \.highlight{cls}\{{[^}}]*?(?<!-)color: (#\w+)', sheet
         )
         base = of("")[1]
-        assert [c for c in plain_code.CLASSES if (found := of(rf" \.{c}")) and found[1] != base] == []
+        assert [c for c in code_boxes.CLASSES if (found := of(rf" \.{c}")) and found[1] != base] == []
         assert of(r" \.k")[1] != base  # a keyword has one, so the pattern finds what there is
 
 
@@ -118,7 +113,7 @@ def test_no_class_that_goes_has_a_colour_of_its_own(site):
 def test_pages_have_none_of_them_and_keep_the_others(site):
     page = (site / "book/ch01_rooflines.html").read_text(encoding="utf-8")
     code = "".join(re.findall(r'<div class="highlight"><pre>.*?</pre>', page, re.S))
-    assert not plain_code.PLAIN.search(code) and '<span class="k">' in code
+    assert not code_boxes.PLAIN.search(code) and '<span class="k">' in code
 
 
 folds = extension("code_folds")

@@ -10,13 +10,13 @@ from autograder.places import Tree
 from tests.book.conftest import ROOT, extension
 from tools.check_site import LEAKS
 
-archive = extension("notebooks_archive")
+released = extension("notebook_files")
 
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
-    to = tmp_path_factory.mktemp("archive") / archive.NAME
-    archive.write(to)
+    to = tmp_path_factory.mktemp("archive") / released.NAME
+    released.archive(to)
     return to
 
 
@@ -35,7 +35,7 @@ def test_every_released_notebook_is_in_it_without_outputs(made):
 
 
 def test_the_same_sources_give_the_same_bytes(made, tmp_path):
-    archive.write(tmp_path / "again.zip")
+    released.archive(tmp_path / "again.zip")
     assert (tmp_path / "again.zip").read_bytes() == made.read_bytes()
 
 
@@ -45,11 +45,9 @@ def test_own_answers_and_outputs_stay_out(tmp_path):
     (tmp_path / "notebooks/README.md").write_text("start")
     cell = {"cell_type": "code", "source": "1 + 1", "outputs": [{"text": "2"}], "execution_count": 7, "metadata": {}}
     (folder / "reading.ipynb").write_text(json.dumps({"cells": [cell]}))
-    text = archive.files(tmp_path)["notebooks/ch01_x/reading.ipynb"]
+    text = released.files(tmp_path)["notebooks/ch01_x/reading.ipynb"]
     assert json.loads(text)["cells"][0]["outputs"] == [] and '"2"' not in text
 
-
-released = extension("released_exercises")
 
 NOTEBOOK = json.loads((ROOT / "notebooks/ch01_rooflines/exercises.ipynb").read_text(encoding="utf-8"))
 PAGE = "notebooks/ch01_rooflines/exercises"
@@ -96,7 +94,7 @@ def test_the_copies_to_download_hold_no_answers_either(tmp_path, monkeypatch):
         (tmp_path / folder).mkdir(parents=True)
         (tmp_path / folder / "exercises.ipynb").write_text(json.dumps(notebook), encoding="utf-8")
     monkeypatch.setattr(released, "ROOT", tmp_path)
-    app = SimpleNamespace(builder=SimpleNamespace(format="html"), outdir=tmp_path / "html")
+    app = SimpleNamespace(builder=SimpleNamespace(format="html"), srcdir=tmp_path, outdir=tmp_path / "html")
     released.finish(app, None)
     copy = (tmp_path / "html/_sources/notebooks/ch01_rooflines/exercises.ipynb").read_text(encoding="utf-8")
     assert json.loads(copy) == json.loads(released.emptied(json.dumps(NOTEBOOK))) and "my o" not in copy

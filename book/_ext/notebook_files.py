@@ -1,0 +1,118 @@
+"""Sphinx extension: what the site takes from notebooks/: exercises as they were released, their anchors, an archive, cards for review.
+
+Pages of exercises show the release, whatever somebody has written into notebooks/ since: who has solved the exercises in place and builds
+the book publishes no answer and no output, nor in the copies under _sources.
+`<a id="ex-1-4"></a>` there is a label that pages of the book refer to, 197 times, because JupyterLab and Colab know no `(label)=`; and
+an exercise's link to a section of its reading leads to the chapter's page, as readings are no pages.
+notebooks.zip has all notebooks, the same bytes from the same sources: who has no git gets them in one download.
+review_cards.js has the cards of the page for review, which `make release` writes, as a script that also works from a file.
+Nothing of the theme matters to it, but Sphinx's table `anonlabels`.
+"""
+
+import json
+import re
+import zipfile
+from pathlib import Path
+
+from docutils import nodes
+
+ROOT = Path(__file__).resolve().parents[2]
+READING = re.compile(r"\]\((?:reading|further_\w+)\.ipynb#")
+ANCHOR = re.compile(r'<a\s+id="([A-Za-z][\w-]*)"')
+NAME, CARDS = "notebooks.zip", "review_cards.js"
+README = """Rooflines to Racks: the notebooks
+
+Open notebooks/README.md in JupyterLab, or any notebook in Jupyter with Python 3.11, 3.12, 3.13 or 3.14.
+The first cell installs the course's package; JAX, NumPy and Matplotlib have to be there.
+What else the course has (grading, tests, the book itself) comes with a clone.
+"""
+
+
+def checksums(text: str) -> list:
+    """nbgrader's marks of a release; filling in answers leaves them as they are."""
+    return [
+        c["metadata"].get("nbgrader", {}).get("checksum")
+        for c in json.loads(text)["cells"]
+        if "nbgrader" in c["metadata"]
+    ]
+
+
+def emptied(text: str) -> str:
+    """The notebook without outputs."""
+    nb = json.loads(text)
+    for cell in nb["cells"]:
+        if cell["cell_type"] == "code":
+            cell["outputs"], cell["execution_count"] = [], None
+    return json.dumps(nb)
+
+
+def restore(app, docname: str, source: list[str]) -> None:
+    """Take nbgrader's copy of the same release where there is one; never show outputs."""
+    if not (docname.startswith("notebooks/") and docname.endswith("/exercises")):
+        return
+    made = ROOT / "autograder" / "release" / f"{docname.removeprefix('notebooks/')}.ipynb"
+    if made.is_file() and checksums(made.read_text(encoding="utf-8")) == checksums(source[0]):
+        source[0] = made.read_text(encoding="utf-8")
+    source[0] = emptied(source[0])
+
+
+def register(app, doctree) -> None:
+    """Tell Sphinx's own table of labels about every raw anchor of one page."""
+    docname = app.env.docname
+    if not docname.startswith("notebooks/"):
+        return
+    labels = app.env.get_domain("std").anonlabels
+    for raw in doctree.findall(nodes.raw):
+        for name in ANCHOR.findall(raw.astext()):
+            if labels.get(name, (docname,))[0] != docname:
+                raise ValueError(f"the anchor {name} stands in both {labels[name][0]} and {docname}; one must go")
+            labels[name] = (docname, name)
+
+
+def lead_to_pages(app, docname: str, source: list[str]) -> None:
+    """A section's label is known to Sphinx by its name, wherever it stands."""
+    if docname.startswith("notebooks/"):
+        source[0] = READING.sub("](#", source[0])
+
+
+def files(root: Path = ROOT) -> dict[str, str]:
+    """Place in the archive -> text: what was released, without outputs, whatever somebody has written since."""
+    found = {"README.txt": README, "notebooks/README.md": (root / "notebooks/README.md").read_text(encoding="utf-8")}
+    for path in sorted((root / "notebooks").glob("ch*/*.ipynb")):
+        name = path.relative_to(root).as_posix()
+        source = [path.read_text(encoding="utf-8")]
+        restore(None, name.removesuffix(".ipynb"), source)
+        found[name] = emptied(source[0])
+    for path in sorted((root / "notebooks").glob("ch*/checks.json")):
+        found[path.relative_to(root).as_posix()] = path.read_text(encoding="utf-8")
+    return found
+
+
+def archive(to: Path, root: Path = ROOT) -> None:
+    """The archive, with the same date on every file."""
+    with zipfile.ZipFile(to, "w", zipfile.ZIP_DEFLATED) as packed:
+        for name, text in files(root).items():
+            packed.writestr(zipfile.ZipInfo(name, (2020, 1, 1, 0, 0, 0)), text, zipfile.ZIP_DEFLATED)
+
+
+def finish(app, error) -> None:
+    """The archive, the cards, and the copies that pages offer to download, beside the pages of a site that was built."""
+    if error or app.builder.format != "html":
+        return
+    out, cards = Path(app.outdir), Path(app.srcdir, "notebooks/review.json")
+    archive(out / NAME)
+    if cards.is_file():
+        text = json.dumps(json.loads(cards.read_text(encoding="utf-8")), ensure_ascii=False, separators=(",", ":"))
+        (out / "_static" / CARDS).write_text(f"const reviewCards = {text};\n", encoding="utf-8")
+    for path in (out / "_sources").glob("notebooks/*/exercises.ipynb"):
+        source = [path.read_text(encoding="utf-8")]
+        restore(app, path.relative_to(out / "_sources").with_suffix("").as_posix(), source)
+        path.write_text(source[0], encoding="utf-8")
+
+
+def setup(app) -> dict:
+    app.connect("source-read", restore, priority=400)
+    app.connect("source-read", lead_to_pages)
+    app.connect("doctree-read", register)
+    app.connect("build-finished", finish)
+    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,0 +1,114 @@
+"""Sphinx extension: what a page says otherwise than Sphinx and its cells have written it.
+
+`repaired`: on five pages, in two sizes and both schemes, hundreds of findings of axe-core are not there: names of buttons in the book's
+contents, roles of the bibliography; the rest is headings of tables.  It costs no byte.
+`enlargeable`: a figure is a file of the site, and a tap on it shows it as large as it is.  On a phone a wide figure has letters of 4 to 5
+pixels.  A cell gives its figure as base64 text; as a file it weighs a third less, chapter 6 20 KB, and its room is kept.
+`once`: where stored results come from is said once a page.  Chapter 2 said six times when its programs were compiled and with what; a
+notebook still does, since a reader may run any cell alone.
+
+What a release of the theme may change is `generate_toctree_html`, of pydata-sphinx-theme: without it a build stops, and with other HTML
+than `<summary>` test_accessible_html fails.
+"""
+
+import base64
+import hashlib
+import re
+from pathlib import Path
+
+# (what is written, what should stand there)
+REPAIRS = [
+    (r'<th class="[^"]*head[^"]*">(?:<p></p>)?</th>', "<td></td>"),  # the corner of a table heads nothing
+    (
+        r'<th class="([^"]*head[^"]*)">(<p>(<math>(?:(?!</math>).)*</math>)</p></th>)',
+        lambda m: _spoken(*m.groups()),
+    ),
+    (r' role="(?:doc-biblioentry|list)"', ""),  # one is deprecated, the other holds what a list may not
+]
+REPAIRS = [(re.compile(pattern, re.DOTALL), new) for pattern, new in REPAIRS]
+
+
+def _spoken(classes: str, after: str, formula: str) -> str:
+    """A table heading that is a formula and nothing else, with words for it: α hbm. (axe-core counts no label there.)"""
+    words = " ".join(re.sub(r"<[^>]*>", " ", formula).split())
+    return f'<th class="{classes}"><span class="visually-hidden">{words}</span>{after}'
+
+
+def repaired(body: str) -> str:
+    """The body of a page as assistive technology can read it.
+
+    >>> repaired('<th class="head"><p><math><mi>α</mi></math></p></th>')
+    '<th class="head"><span class="visually-hidden">α</span><p><math><mi>α</mi></math></p></th>'
+    """
+    for pattern, new in REPAIRS:
+        body = pattern.sub(new, body)
+    return body
+
+
+PROVENANCE = re.compile(r"<p>Stored: [^<]*</p>")
+AGAIN = "<p>Stored, as above.</p>"
+
+
+def once(body: str) -> str:
+    """The body of a page with each provenance at its first place.
+
+    >>> once("<p>Stored: on Monday.</p> <p>Stored: on Monday.</p> <p>Stored: on Tuesday.</p>")
+    '<p>Stored: on Monday.</p> <p>Stored, as above.</p> <p>Stored: on Tuesday.</p>'
+    """
+    there = set()
+
+    def said(match):
+        again = match[0] in there
+        there.add(match[0])
+        return AGAIN if again else match[0]
+
+    return PROVENANCE.sub(said, body)
+
+
+IMAGE = re.compile(r"(<a\b[^>]*>\s*|)(<img\b[^>]*>)")  # one in a link keeps its link
+DATA = re.compile(r'src="data:image/svg\+xml;base64,([^"]+)"')
+SIZE = re.compile(rb'<svg\b[^>]*?\swidth="([\d.]+)(pt|px)?" height="([\d.]+)')
+
+
+def size(svg: bytes) -> tuple[int, int]:
+    """Width and height of a drawing in pixels.
+
+    >>> size(b'<svg width="300pt" height="150pt" viewBox="0 0 300 150">'), size(b'<svg class="x" width="640" height="200">')
+    ((400, 200), (640, 200))
+    """
+    width, unit, height = SIZE.search(svg).groups()
+    scale = 4 / 3 if unit == b"pt" else 1
+    return round(float(width) * scale), round(float(height) * scale)
+
+
+def enlargeable(body: str, root: str, images: Path) -> str:
+    """The body of a page whose figures are links to files under `images`, which lies at `root`."""
+
+    def linked(match):
+        image = match[2]
+        if data := DATA.search(image):
+            svg = base64.b64decode(data[1])
+            name = f"{hashlib.sha256(svg).hexdigest()[:12]}.svg"
+            images.mkdir(parents=True, exist_ok=True)
+            (images / name).write_bytes(svg)
+            image = image.replace(data[0], 'src="{}{}" width="{}" height="{}"'.format(root, name, *size(svg)))
+        source = re.search(rf'src="({re.escape(root)}[^"]+)"', image)
+        return f'<a class="enlarge" href="{source[1]}">{image}</a>' if source and not match[1] else f"{match[1]}{image}"
+
+    return IMAGE.sub(linked, body)
+
+
+def add(app, page, template, context, doctree) -> None:
+    """One page; and the buttons that open a chapter's pages in the contents of the book get a name."""
+    if "body" in context and app.builder.format == "html":
+        root = "../" * page.count("/") + "_images/"
+        context["body"] = once(enlargeable(repaired(context["body"]), root, Path(app.outdir) / "_images"))
+    contents = context["generate_toctree_html"]
+    context["generate_toctree_html"] = lambda *kind, **how: str(contents(*kind, **how)).replace(
+        "<summary>", '<summary aria-label="Pages of this chapter">'
+    )
+
+
+def setup(app) -> dict:
+    app.connect("html-page-context", add, priority=906)
+    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
