@@ -27,13 +27,7 @@
     return `${(mantissa * 10 ** shift).toFixed(Math.max(0, 2 - shift))} ${PREFIX[group]}${unit}`.trim();
   }
 
-  // A typed number without what parts its thousands, as `ungrouped` in helpers/live/words.py reads it.
-  function ungrouped(typed) {
-    const found = /^[1-9][0-9]{0,2}([, \u00a0\u2009\u202f])[0-9]{3}(\1[0-9]{3})*(\.[0-9]*)?$/.exec(typed.trim());
-    return found ? found[0].replaceAll(found[1], "") : typed.trim();
-  }
-
-  const words = window.liveWords = { text, whole, fill, ungrouped };
+  const words = window.liveWords = { text, whole, fill };
 
   function start([data, compute, preset]) {
     const box = document.getElementById(data.id), form = box.querySelector("form");

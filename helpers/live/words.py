@@ -51,7 +51,7 @@ GROUPED = re.compile(r"[1-9][0-9]{0,2}([, \u00a0\u2009\u202f])[0-9]{3}(\1[0-9]{3
 def ungrouped(typed: str) -> str:
     """A number as it was typed, without what parts its thousands; anything else as it stands.
 
-    `ungrouped` in figure_controls.js does the same.
+    `ungrouped` in planner.js does the same.
 
     >>> ungrouped(" 16,384 "), ungrouped("1 048 576.5"), ungrouped("1,5"), ungrouped("0,500")
     ('16384', '1048576.5', '1,5', '0,500')

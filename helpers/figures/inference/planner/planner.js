@@ -1,10 +1,16 @@
 // The planner: every layout of a setting, ranked by candidates.js, and the picked one in numbers, with the functions traced from helpers/costs. figure_controls.js calls what this hands out.
 window.livePlanner = ({ planner: t }, { F, G, legal, sent, over, bill, lies, rank }, box, words) => {
-  const { text, whole, fill, ungrouped } = words;
+  const { text, whole, fill } = words;
   const form = box.querySelector("form"), fields = form.elements, tools = window.liveMeshes(t, F, rank), { serving } = window.liveDeployments(t, G, words);
   const rows = Object.fromEntries([...box.querySelectorAll(".live-ranked")].map(b => [b.dataset.task, [...b.querySelectorAll("[data-row]")]]));
   const radio = line => line.querySelector("input"), radios = Object.values(rows).flat().map(radio);
   let picked = "", page = 0, last = null, moved = false;
+
+  // A typed number without what parts its thousands, as `ungrouped` in helpers/live/words.py reads it.
+  function ungrouped(typed) {
+    const found = /^[1-9][0-9]{0,2}([, \u00a0\u2009\u202f])[0-9]{3}(\1[0-9]{3})*(\.[0-9]*)?$/.exec(typed);
+    return found ? found[0].replaceAll(found[1], "") : typed;
+  }
 
   // What the fields say as numbers, and the first of them that holds nonsense.
   function typed(at) {

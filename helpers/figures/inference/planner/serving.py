@@ -33,12 +33,12 @@ class Ranked:
     """A deployment with one of its batches.
 
     missed  what it does not keep
-    worst   the largest factor by which it misses, or would keep, something
+    key     what decides its rank: nine digits, so that rounding does not
     """
 
     plan: Plan
     missed: tuple[str, ...]
-    worst: float
+    key: tuple[float, ...]
 
     @property
     def name(self) -> str:
@@ -49,13 +49,6 @@ class Ranked:
     def fits(self) -> bool:
         """Whether it keeps all that is asked."""
         return not self.missed
-
-    @property
-    def key(self) -> tuple:
-        """What decides a rank: nine digits, so that rounding does not."""
-        if self.missed:
-            return 1, len(self.missed), digits(self.worst)
-        return 0, -digits(self.plan.throughput), -digits(self.plan.speed)
 
     @property
     def words(self) -> str:
@@ -85,10 +78,6 @@ def shape(deployment: Deployment) -> str:
     return f"{deployment.tp}.{deployment.dp}.{deployment.ep}.{deployment.pp}{'.overlap' * deployment.overlap}"
 
 
-def digits(x: float) -> float:
-    return float(f"{x:.9g}")
-
-
 @lru_cache(32)
 def every(c: Config, name: str, prompt, answer, engine: Engine, template: Deployment) -> list[list[Plan]]:
     """Of each way to lay one replica over chips: its batches that fit."""
@@ -97,7 +86,7 @@ def every(c: Config, name: str, prompt, answer, engine: Engine, template: Deploy
 
 def judged(target: Target, p: Plan) -> Ranked:
     """A plan beside a target."""
-    return Ranked(p, tuple(target.missed(p)), max(target.factors(p).values(), default=0.0))
+    return Ranked(p, tuple(target.missed(p)), tuple(float(f"{x:.9g}") for x in target.rank(p)))
 
 
 @dataclass(frozen=True)

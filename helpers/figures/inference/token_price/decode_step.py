@@ -30,7 +30,7 @@ ROLES = ("projections", "attention", "mlp", "unembedding", "experts", "shared", 
 RESOURCES = ("math", "hbm", "ici")
 SOON = ("seconds", "per_chip", "held", "most")  # what a search looks at
 NAMES = (
-    *SOON, "lower", "t_weights", "t_caches", "t_rest", "t_math", "t_links", "rate", "hours", "cost",
+    *SOON, "lower", "t_weights", "t_caches", "t_rest", "t_math", "t_links", "rate", "hours",
     "m_weights", "m_caches", "m_copies", "free", "critical", "bound",
 )  # fmt: skip
 
@@ -78,8 +78,8 @@ def room(r: Replica, s: Slice, Y, Z, S):
     return Z * floor(maximum(s.chip.hbm_bytes - held(r, s, Y, Z), 0) / held(replace(r, weights=0.0), s, Y, Z, Z, S))
 
 
-def row(r: Replica, s: Slice, price, Y, Z, B, S, reading=None, hop=None) -> dict:
-    """All numbers of one cut: Y chips share heads, Z the batch of the caches. `price` is that of a chip for an hour.
+def row(r: Replica, s: Slice, Y, Z, B, S, reading=None, hop=None) -> dict:
+    """All numbers of one cut: Y chips share heads, Z the batch of the caches.
 
     A step reads the caches that a chip holds; weights are told from activations by weights of no bytes.
     """
@@ -98,7 +98,7 @@ def row(r: Replica, s: Slice, price, Y, Z, B, S, reading=None, hop=None) -> dict
         "most": room(r, s, Y, Z, S),
         "lower": step.time.lower, "t_weights": weights, "t_caches": caches, "t_rest": parts["hbm"] - weights - caches,
         "t_math": parts["math"], "t_links": parts["ici"], "rate": B / seconds,
-        "hours": cost_per_million(1.0, n, B / seconds), "cost": cost_per_million(price, n, B / seconds),
+        "hours": cost_per_million(1.0, n, B / seconds),
         "m_weights": of_weights, "m_caches": even, "m_copies": total - of_weights - even, "free": maximum(hbm - total, 0),
         "critical": where(r.weights == 2, critical[2], critical[1]), "bound": bound(step),
     }  # fmt: skip
@@ -118,7 +118,7 @@ class Cut:
     values: dict[str, float]
 
 
-def best(r: Replica, s: Slice, B: int, S: int, price: float = float("nan")) -> Cut:
+def best(r: Replica, s: Slice, B: int, S: int) -> Cut:
     """The quickest cut that fits, as `costs.inference.sharded_decode_step.splits` finds it; if none fits, the one that needs least memory.
 
     >>> at = best(Replica(model("llama-3-8b"), chip("v5e"), weights=2, cache=2), places(chip("v5e"), 16)[-1], 16, 8192)
@@ -127,7 +127,7 @@ def best(r: Replica, s: Slice, B: int, S: int, price: float = float("nan")) -> C
     """
     some = splits(r, s, "decode", B, S)
     at = chosen(some)
-    values = row(r, s, price, at.Y, at.Z, B, S)
+    values = row(r, s, at.Y, at.Z, B, S)
     return Cut(at.Y, at.Z, at.fits, int(max(room(r, s, c.Y, c.Z, S) for c in some)), values)
 
 
@@ -170,14 +170,14 @@ def _links(torus: bool, W, *numbers) -> tuple:
 
 
 def _row(structure: Config, *x) -> tuple:
-    """`row` of numbers: sizes, speeds of a chip, bytes, price, tokens, chips; Y, Z and their links; B."""
+    """`row` of numbers: sizes, speeds of a chip, bytes, tokens, chips; Y, Z and their links; B."""
     n = len(SIZES)
-    C, through, hbm, W, hop, w, cached, price, S, chips, Y, Z, *wires, B = x[n:]
+    C, through, hbm, W, hop, w, cached, S, chips, Y, Z, *wires, B = x[n:]
     on = replace(chip("v5p"), flops={MATH: C}, hbm_bandwidth=through, hbm_bytes=hbm, link_bandwidth=W)
     each = len(fields(Group))
     at = tuple(Group(*wires[each * k : each * (k + 1)]) for k in range(3))
     r, s = Replica(build(structure, *x[:n]), on, chips, w, cached), Wired(on, (chips,), (False,))
-    found = row(r, s, price, Y, Z, B, S, at, hop)
+    found = row(r, s, Y, Z, B, S, at, hop)
     return tuple(found[name] for name in NAMES)
 
 
@@ -190,7 +190,7 @@ def functions(structures: Sequence[Config]) -> tuple[list[str], list]:
     texts = [javascript(lambda *x, t=t: _links(t, *x), *[8.0] * (9 if t else 4)) for t in (True, False)]
     at = []
     for like in structures:
-        rows = [[8.0] * (len(SIZES) + 10), [8.0] * (2 + 3 * len(fields(Group))), [8.0]]
+        rows = [[8.0] * (len(SIZES) + 9), [8.0] * (2 + 3 * len(fields(Group))), [8.0]]
         pair = staged(lambda *x: _row(like, *x), *rows, brief=len(SOON))  # noqa: B023
         texts += [text for text in pair if text not in texts]
         at.append([texts.index(text) for text in pair])

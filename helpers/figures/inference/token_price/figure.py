@@ -1,11 +1,10 @@
 """What a token costs, on a page: choose a model, chips, context and batch, and see the seconds of a decode step and its price.
 
 `decode_step` has the numbers, which `helpers.live.jaxpr_to_javascript` traces from `costs`; `token_price.js` looks at every cut
-of the model there, and tests hold the one against the other. The price is the reader's.
+of the model there, and tests hold the one against the other.
 """
 
 import math
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -37,7 +36,7 @@ from helpers.live.controls import Choice, Size, control_data, control_html, head
 from helpers.live.drawings import BOTTOM, HEIGHT, LEFT, RIGHT, TOP, WIDTH, Axis, Mark, Plot, scale
 from helpers.live.figure import pushed
 from helpers.live.tables import Result, Rows
-from helpers.live.words import reading, ungrouped
+from helpers.live.words import reading
 
 TABLE = {
     "Time per token": (
@@ -66,7 +65,6 @@ RESULTS = tuple(r for rows in TABLE.values() for r in rows)
 TEXTS = {
     "cut": ("Time per token", "cut"),
     "bound": ("Time per token", "what bounds it"),
-    "paid": ("Throughput and cost", "a million tokens, at your price"),
     "most": ("Memory of the fullest chip", "sequences that fit"),
     "critical": ("Throughput and cost", "from this batch on products wait for arithmetic"),
 }
@@ -94,25 +92,21 @@ WORDS = tuple(BOUND[role, resource] for role in ROLES for resource in RESOURCES)
 WHERE = "{model} on {n} {chip}{place}, {widths}, B = {B} with {S} tokens of context each: "
 FITS = WHERE + (
     "a token takes {seconds}, and at least {lower} if all overlaps. Each chip makes {per_chip}, so a million tokens take "
-    "{hours}{price}. It takes longest for {bound}. Of {hbm} a chip needs {held}, and up to B = {most} fit."
+    "{hours}. It takes longest for {bound}. Of {hbm} a chip needs {held}, and up to B = {most} fit."
 )
-PRICE = " and cost {paid}"
 LACKS = WHERE + "that does not fit. The fullest chip would need {missing} more than its {hbm}. {less} {more}"
 LESS, NOT_ONE = "Up to B = {most} fit.", "Not even B = 1 fits."
 MORE = "{least} chips{larger} would do."
 NO_MORE = "No number of these chips that the figure offers would do: choose narrower numbers, shorter contexts or another chip."
 MANY = "{chip} ends at {last} chips here: take {last} or fewer, or another chip."
 HEADS = "{n} chips cannot share the {heads} heads of {model} evenly: take {last} or fewer."
-WRONG = " A price is a number, with a point if need be, and not “{typed}”."
-TYPE, NONE = "type a price", "unknown"
+NONE = "unknown"
 CUT = "heads over {Y}, sequences over {Z}"
-NUMBER = re.compile(r"[0-9]{1,9}(\.[0-9]{0,6})?|\.[0-9]{1,6}")
-LABEL = "Price of a chip-hour, yours"
 HINT = "Choose a model and chips, then move the batch: the best cut is searched for at each move."
 RULES = (
     f"Arithmetic in {MATH}. Scales of int8 are left out, and nothing is kept free for activations and programs. Contexts may be "
     "longer than a model was trained for. GPUs end at one NVSwitch domain. A bar of time is a share of the five together, one "
-    "of memory a share of the chip. Prices are the reader's; what is bought with them is a decode step, without prefill."
+    "of memory a share of the chip. A million tokens are those of decode steps, without prefill."
 )
 ALT = "Tokens per second of one chip against seconds for a token, with the batch along the curve"
 AXES = (Axis("seconds for a token", -4, 0, "s"), Axis("tokens/s of a chip", 0, 5))
@@ -136,7 +130,7 @@ class TokenPricer:
     widths: Mapping[str, tuple[int, int]]
     first: Mapping[str, str]  # what the menus say at first
     sliders: tuple[Size, ...]
-    runners = ("grids.js", "settings.js", "sharded_decode.js", "token_price.js", "figure_controls.js")
+    runners = ("grids.js", "settings.js", "token_price.js", "figure_controls.js")
 
     @cached_property
     def menus(self) -> tuple[Choice, ...]:
@@ -159,7 +153,7 @@ class TokenPricer:
 
     def chosen(self, changes: Mapping | None = None) -> dict:
         """What all controls say."""
-        return {**self.first, **{s.name: s.value for s in self.sliders}, "price": "", **(changes or {})}
+        return {**self.first, **{s.name: s.value for s in self.sliders}, **(changes or {})}
 
     def chip(self, label: str) -> Chip:
         return chip(next(name for name, text in self.chips.items() if text == label))
@@ -174,7 +168,7 @@ class TokenPricer:
         """The best cut, if there is any."""
         at = self.chosen(changes)
         r, s = self.replica(at)
-        return s and best(r, s, at["B"], at["S"], price(at["price"]))
+        return s and best(r, s, at["B"], at["S"])
 
     def values(self, cut: Cut | None) -> dict[str, float]:
         """All results as numbers; times are unknown where it does not fit, everything where it cannot be cut."""
@@ -186,7 +180,7 @@ class TokenPricer:
     def said(self, cut: Cut | None) -> dict[str, str]:
         """What the table says."""
         values = self.values(cut)
-        said = {r.name: reading(values[r.name], r.unit) for r in RESULTS} | dict.fromkeys(TEXTS, NONE) | {"paid": TYPE}
+        said = {r.name: reading(values[r.name], r.unit) for r in RESULTS} | dict.fromkeys(TEXTS, NONE)
         if cut is None:
             return said
         said |= {
@@ -196,24 +190,20 @@ class TokenPricer:
         }
         if cut.fits:
             said["bound"] = WORDS[int(values["bound"])]
-        if not math.isnan(cut.values["cost"]):
-            said["paid"] = reading(values["cost"])
         return said
 
     def sentence(self, cut: Cut | None, changes: Mapping | None = None) -> str:
         """What is said after each change."""
         at = self.chosen(changes)
-        (r, s), typed = self.replica(at), at["price"].strip()
+        r, s = self.replica(at)
         words = {n: f"{x:,}" if isinstance(x, int) else x for n, x in at.items()} | self.said(cut)
-        wrong = WRONG.format(typed=typed) if typed and math.isnan(price(typed)) else ""
         if cut is None:
             some = places(r.chip, self.largest)
             words |= {"last": f"{min(some[-1].chips, widest(r.config)):,}", "heads": r.config.N}
-            return (MANY if at["n"] > some[-1].chips else HEADS).format(**words) + wrong
+            return (MANY if at["n"] > some[-1].chips else HEADS).format(**words)
         words |= {"place": place(s), "hbm": reading(r.chip.hbm_bytes, "B")}
         if cut.fits:
-            words["price"] = PRICE.format(**words) if words["paid"] != TYPE else ""
-            return FITS.format(**words) + wrong
+            return FITS.format(**words)
         words["missing"] = reading(cut.values["held"] - r.chip.hbm_bytes, "B")
         words["less"] = (LESS if cut.most else NOT_ONE).format(**words)
         larger = enough(r, r.chip, self.largest, at["B"], at["S"])
@@ -221,7 +211,7 @@ class TokenPricer:
         if larger:
             words |= {"least": f"{larger.chips:,}", "larger": place(larger)}
             words["more"] = MORE.format(**words)
-        return LACKS.format(**words) + wrong
+        return LACKS.format(**words)
 
     def drawn(self, cut: Cut | None, changes: Mapping | None = None) -> dict[str, float]:
         """Points of the curve and where the chosen batch lies on it, by name."""
@@ -268,9 +258,9 @@ class TokenPricer:
                 "models": {n: {"sizes": numbers(c), "at": pairs[k], "N": c.N, "most": widest(c)}
                            for n, c, k in zip(self.models, map(model, self.models), at)},
                 "chips": {label: self._chip(chip(name)) for name, label in self.chips.items()},
-                "names": NAMES, "soon": len(SOON), "always": ALWAYS, "words": WORDS, "number": f"^({NUMBER.pattern})$",
-                "fits": FITS, "paid": PRICE, "lacks": LACKS, "less": LESS, "notOne": NOT_ONE, "more": MORE,
-                "noMore": NO_MORE, "many": MANY, "heads": HEADS, "wrong": WRONG, "type": TYPE, "none": NONE, "cut": CUT,
+                "names": NAMES, "soon": len(SOON), "always": ALWAYS, "words": WORDS,
+                "fits": FITS, "lacks": LACKS, "less": LESS, "notOne": NOT_ONE, "more": MORE,
+                "noMore": NO_MORE, "many": MANY, "heads": HEADS, "none": NONE, "cut": CUT,
             },
         }  # fmt: skip
         return pushed(data, f"[{','.join(texts)}]")
@@ -284,13 +274,7 @@ class TokenPricer:
     def html(self) -> str:
         """Controls, which stay hidden until the script has started; the sentence, the curve and the table."""
         key, found = f"live-{self.name}", self.found()
-        name = f"{key}-price"
-        controls = (
-            "".join(control_html(key, m) for m in self.menus)
-            + "".join(s.html(key, True) for s in self.sliders)
-            + f'<div><label for="{name}">{escape(LABEL)}</label>'
-            f'<input type="text" inputmode="decimal" id="{name}" name="price" maxlength="16" autocomplete="off"></div>'
-        )
+        controls = "".join(control_html(key, c) for c in (*self.menus, *self.sliders))
         return (
             head_html(key, self.title, HINT, controls, self.sentence(found), "live live-many")
             + self.svg(found)
@@ -320,16 +304,6 @@ class TokenPricer:
         groups = {h: (*(r.name for r in rows), *(n for n in TEXTS if TEXTS[n][0] == h)) for h, rows in TABLE.items()}
         values = {name: x for name, x in self.values(cut).items() if name not in TEXTS}
         return Rows(groups).html(self.title, {r.name: r for r in RESULTS} | texts, values, self.said(cut))
-
-
-def price(typed: str) -> float:
-    """A price as it was typed; unknown if it is none.
-
-    >>> price(" 2.5 "), price(".5"), price("2,50"), price("")
-    (2.5, 0.5, nan, nan)
-    """
-    digits = ungrouped(typed)
-    return float(digits) if NUMBER.fullmatch(digits) else math.nan
 
 
 def place(s: Slice) -> str:

@@ -1,10 +1,14 @@
 // What a token costs: looks at every cut of a model over chips, and prices each with the functions that helpers/figures/inference/token_price/decode_step.py
 // has had traced from helpers/costs. figure_controls.js calls what this hands out.
-window.liveServing = ({ serving: t, controls, results, x, y }, F, box, { text, whole, fill, ungrouped }) => {
-  const fields = box.querySelector("form").elements;
+window.liveServing = ({ serving: t, controls, results, x, y }, F, box, { text, whole, fill }) => {
   const cells = [...box.querySelectorAll("[data-say]")];
   const names = [...box.querySelectorAll("[data-batch]")], batches = controls.find(c => c.name === "B").grid;
-  const cuts = window.liveCuts(F);
+
+  // Every cut on these chips: the number of chips that share heads, and the function of a batch.
+  function cuts(model, chip, [shape, n, ways], { w, cache, S }) {
+    const [first, then] = model.at, on = F[then](F[first](...model.sizes, ...chip.speeds, w, cache, S, n));
+    return ways.map(Y => [Y, n / Y, on(Y, n / Y, ...F[chip.kind](chip.speeds[3], ...shape, Y, n / Y))]);
+  }
 
   // The quickest cut that fits, or the one that needs least memory: [seconds, tokens/s of a chip, bytes, most], and the cut.
   function best(some, B, hbm) {
@@ -37,7 +41,7 @@ window.liveServing = ({ serving: t, controls, results, x, y }, F, box, { text, w
 
   // Why it does not fit, and what would, in words.
   function lacks(said, args, found, model, chip) {
-    const fit = (p, k) => 2 ** k <= model.most && best(cuts(model, chip, p, args, NaN), args.B, chip.speeds[2]).fits;
+    const fit = (p, k) => 2 ** k <= model.most && best(cuts(model, chip, p, args), args.B, chip.speeds[2]).fits;
     const k = chip.places.findIndex(fit), by = { ...said, least: whole(2 ** k), larger: chip.places[k]?.[3] };
     const more = k < 0 ? t.noMore : fill(t.more, by);
     const less = fill(found.most ? t.less : t.notOne, said);
@@ -47,8 +51,7 @@ window.liveServing = ({ serving: t, controls, results, x, y }, F, box, { text, w
   return {
     find(args, said) {
       const model = t.models[said.model], chip = t.chips[said.chip], hbm = chip.speeds[2], place = chip.places[Math.log2(args.n)];
-      const typed = fields.price.value.trim(), digits = ungrouped(typed), known = new RegExp(t.number).test(digits), price = known ? Number(digits) : NaN;
-      const some = place && args.n <= model.most ? cuts(model, chip, place, args, price) : null;
+      const some = place && args.n <= model.most ? cuts(model, chip, place, args) : null;
       const found = some && best(some, args.B, hbm), row = found?.cut[2](args.B, true);
       const values = Object.fromEntries(t.names.map((name, k) => [name, row && (found.fits || t.always.includes(name)) ? row[k] : NaN]));
       curve(some, hbm, values);
@@ -56,17 +59,13 @@ window.liveServing = ({ serving: t, controls, results, x, y }, F, box, { text, w
       Object.assign(values, { dot_x: dot[0], dot_y: dot[1], ring_x: ring[0], ring_y: ring[1] });
       for (const cell of cells) said[cell.dataset.say] = t.none;
       for (const r of results) said[r.name] = text(values[r.name], r.unit);
-      said.paid = row && known ? text(values.cost, "") : t.type;
       if (found) {
         const [Y, Z] = found.cut;
         Object.assign(said, { cut: fill(t.cut, { Y, Z }), most: whole(found.most), critical: `B = ${whole(values.critical)}` });
         if (found.fits) said.bound = t.words[values.bound];
       }
       Object.assign(said, { place: place?.[3], hbm: text(hbm, "B"), heads: model.N, last: whole(Math.min(2 ** (chip.places.length - 1), model.most)) });
-      said.price = known ? fill(t.paid, said) : "";
-      const say = found?.fits ? fill(t.fits, said) : found ? lacks(said, args, found, model, chip) : fill(place ? t.heads : t.many, said);
-      said.say = say + (typed && !known ? fill(t.wrong, { typed }) : "");
-      fields.price.setAttribute("aria-invalid", Boolean(typed && !known));
+      said.say = found?.fits ? fill(t.fits, said) : found ? lacks(said, args, found, model, chip) : fill(place ? t.heads : t.many, said);
       for (const cell of cells) cell.textContent = said[cell.dataset.say];
       const spent = t.names.filter(n => n.startsWith("t_")).reduce((sum, n) => sum + values[n], 0);
       return Object.assign(values, { t_all: spent, m_all: values.held + values.free });
