@@ -45,6 +45,13 @@ class Size:
         """The place on the grid that is nearest by ratio; the lower one of two."""
         return min(range(len(self.grid)), key=lambda n: abs(math.log(self.grid[n] / value)))
 
+    @property
+    def data(self) -> dict:
+        """What the scripts read."""
+        follows = {"follows": self.follows, "until": self.until} if self.follows else {}
+        exact = {"exact": 1} if self.steps else {}
+        return {"name": self.name, "grid": self.grid, "value": self.value} | follows | exact
+
     def html(self, key: str, used: bool = True, value: float = 0) -> str:
         name, value = f"{key}-{self.name}", value or self.value
         text = f"{value:,.0f}" if used else "not used"
@@ -64,6 +71,18 @@ class Choice:
     value: str
     options: dict[str, dict[str, float | str]]
 
+    @property
+    def data(self) -> dict:
+        """What the scripts read."""
+        return {"name": self.name, "options": self.options}
+
+    def html(self, key: str) -> str:
+        """A label with its menu; the browser's own, so the keyboard works."""
+        name = f"{key}-{self.name}"
+        options = "".join(f"<option{' selected' if o == self.value else ''}>{escape(o)}</option>" for o in self.options)
+        label = f'<label for="{name}">{escape(self.label)}</label>'
+        return f'<div>{label}<select id="{name}" name="{self.name}" autocomplete="off">{options}</select></div>'
+
 
 def powers(low: int, high: int) -> tuple[int, ...]:
     """Powers of two from 2**low to 2**high, as steps of a size.
@@ -75,27 +94,6 @@ def powers(low: int, high: int) -> tuple[int, ...]:
 
 
 PLAY = '<div class="live-play"><button type="button" name="play">Play</button></div>'  # what play.js works
-
-
-def control_data(control: Size | Choice) -> dict:
-    """What the scripts read of a control."""
-    if isinstance(control, Choice):
-        return {"name": control.name, "options": control.options}
-    follows = {"follows": control.follows, "until": control.until} if control.follows else {}
-    exact = {"exact": 1} if control.steps else {}
-    return {"name": control.name, "grid": control.grid, "value": control.value} | follows | exact
-
-
-def control_html(key: str, control: Size | Choice) -> str:
-    """A label with its slider or menu; the browser's own controls, so the keyboard works."""
-    if isinstance(control, Size):
-        return control.html(key)
-    name = f"{key}-{control.name}"
-    options = "".join(
-        f"<option{' selected' if o == control.value else ''}>{escape(o)}</option>" for o in control.options
-    )
-    label = f'<label for="{name}">{escape(control.label)}</label>'
-    return f'<div>{label}<select id="{name}" name="{control.name}" autocomplete="off">{options}</select></div>'
 
 
 def head_html(

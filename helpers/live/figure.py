@@ -11,7 +11,7 @@ from functools import cached_property
 from html import escape
 from math import nan
 
-from .controls import Choice, Size, control_data, control_html, head_html
+from .controls import Choice, Size, head_html
 from .curves import Curves
 from .drawings import Boxes, Plot
 from .jaxpr_to_javascript import javascript
@@ -100,7 +100,7 @@ class LiveFigure:
         data = {
             "id": f"live-{self.name}",
             "args": self.arguments,
-            "controls": [control_data(c) for c in self.controls],
+            "controls": [c.data for c in self.controls],
             "results": [
                 {"name": r.name, "unit": r.unit, "words": r.words} | ({"share": r.share} if r.share else {})
                 for r in self.results
@@ -120,7 +120,7 @@ class LiveFigure:
         controls = "".join(
             c.html(key, not c.follows or given[c.follows] == given[c.follows], at[c.name])
             if isinstance(c, Size)
-            else control_html(key, c)
+            else c.html(key)
             for c in self.controls
         )
         kind = "live live-many" if len(self.controls) > MANY else "live"

@@ -6,7 +6,6 @@ of the model there, and tests hold the one against the other.
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from html import escape
 
@@ -32,7 +31,7 @@ from helpers.figures.inference.token_price.decode_step import (
     widest,
     wired,
 )
-from helpers.live.controls import Choice, Size, control_data, control_html, head_html, powers
+from helpers.live.controls import Choice, Size, head_html, powers
 from helpers.live.drawings import BOTTOM, HEIGHT, LEFT, RIGHT, TOP, WIDTH, Axis, Mark, Plot, scale
 from helpers.live.figure import pushed
 from helpers.live.tables import Result, Rows
@@ -113,23 +112,28 @@ AXES = (Axis("seconds for a token", -4, 0, "s"), Axis("tokens/s of a chip", 0, 5
 LABELLED = (1, 8, 64, 512, 4096)  # batches that the curve names
 
 
-@dataclass(frozen=True)
 class TokenPricer:
-    """A live figure: a model, chips, a context and a batch, and what a token takes and costs.
+    """A live figure: a model, chips, a context and a batch, and what a token takes and costs."""
 
-    models   names of `costs.transformers.public_models`, as the menu lists them
-    chips    names of `costs.rooflines.chips`, and what the menu calls them
-    widths   what the menu of formats calls each pair of bytes: of a weight, of a cached number
-    sliders  n chips, S tokens of context, B sequences
-    """
-
-    name: str
-    title: str
-    models: tuple[str, ...]
-    chips: Mapping[str, str]
-    widths: Mapping[str, tuple[int, int]]
-    first: Mapping[str, str]  # what the menus say at first
-    sliders: tuple[Size, ...]
+    name = "serving"
+    title = "What a token costs"
+    models = (
+        "llama-2-13b", "llama-3-8b", "llama-3-70b", "llama-3.1-405b", "qwen-3-32b", "gemma-3-27b", "mixtral-8x7b",
+        "qwen-3-30b-a3b", "qwen-3-235b-a22b", "gpt-oss-120b", "deepseek-v3", "kimi-k2",
+    )  # fmt: skip
+    chips = menu()
+    widths = {
+        "weights and caches in bf16": (2, 2),
+        "weights in int8, caches in bf16": (1, 2),
+        "weights in bf16, caches in int8": (2, 1),
+        "weights and caches in int8": (1, 1),
+    }
+    first = {"model": "llama-3-70b", "chip": "v5p", "widths": "weights and caches in bf16"}
+    sliders = (
+        Size("n", "Chips", 8, 1, 256, steps=powers(0, 8)),
+        Size("S", "S, context", 8192, 256, 2**20, parts=2, grain=64),
+        Size("B", "B, sequences", 32, 1, 16384),
+    )
     runners = ("grids.js", "settings.js", "token_price.js", "figure_controls.js")
 
     @cached_property
@@ -250,7 +254,7 @@ class TokenPricer:
         data = {
             "id": f"live-{self.name}", "own": "liveServing", "args": (),
             "controls": [
-                *(control_data(m) for m in self.menus), *(control_data(s) for s in self.sliders),
+                *(m.data for m in self.menus), *(s.data for s in self.sliders),
             ],
             "results": [{"name": r.name, "unit": r.unit, "words": r.words, "share": r.share} for r in RESULTS],
             **Plot(*AXES, self.marks).data(),
@@ -274,7 +278,7 @@ class TokenPricer:
     def html(self) -> str:
         """Controls, which stay hidden until the script has started; the sentence, the curve and the table."""
         key, found = f"live-{self.name}", self.found()
-        controls = "".join(control_html(key, c) for c in (*self.menus, *self.sliders))
+        controls = "".join(c.html(key) for c in (*self.menus, *self.sliders))
         return (
             head_html(key, self.title, HINT, controls, self.sentence(found), "live live-many")
             + self.svg(found)
@@ -315,24 +319,4 @@ def place(s: Slice) -> str:
     return f" ({'x'.join(map(str, s.shape))})" if s.chip.axes else ""
 
 
-FIGURE = TokenPricer(
-    name="serving",
-    title="What a token costs",
-    models=(
-        "llama-2-13b", "llama-3-8b", "llama-3-70b", "llama-3.1-405b", "qwen-3-32b", "gemma-3-27b", "mixtral-8x7b",
-        "qwen-3-30b-a3b", "qwen-3-235b-a22b", "gpt-oss-120b", "deepseek-v3", "kimi-k2",
-    ),
-    chips=menu(),
-    widths={
-        "weights and caches in bf16": (2, 2),
-        "weights in int8, caches in bf16": (1, 2),
-        "weights in bf16, caches in int8": (2, 1),
-        "weights and caches in int8": (1, 1),
-    },
-    first={"model": "llama-3-70b", "chip": "v5p", "widths": "weights and caches in bf16"},
-    sliders=(
-        Size("n", "Chips", 8, 1, 256, steps=powers(0, 8)),
-        Size("S", "S, context", 8192, 256, 2**20, parts=2, grain=64),
-        Size("B", "B, sequences", 32, 1, 16384),
-    ),
-)  # fmt: skip
+FIGURE = TokenPricer()

@@ -1,7 +1,6 @@
 """The explorer's page: plans of a sharded product ranked, and the steps of the picked one as frames."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from html import escape
 
@@ -10,7 +9,7 @@ from helpers.costs.rooflines.hardware import Chip
 from helpers.costs.sharding.matmul_plans import Plan, order, plans
 from helpers.costs.sharding.resharding import named
 from helpers.costs.sharding.sharded_array import Axis, bytes_each
-from helpers.live.controls import PLAY, Choice, Size, control_data, control_html, head_html, powers
+from helpers.live.controls import PLAY, Choice, Size, head_html, powers
 from helpers.live.figure import pushed
 from helpers.live.tables import Result, table_html
 from helpers.live.words import reading
@@ -41,18 +40,29 @@ RULES = (
 )
 
 
-@dataclass(frozen=True)
 class Explorer:
     """A live figure: plans priced, the best of them listed, the picked one's steps shown frame by frame."""
 
-    name: str
-    title: str
-    meshes: Meshes
-    sizes: Mapping[str, int]
-    x: str
-    y: str
-    operands: tuple[str, str, str]  # first choices, as the notation without the name: "[I_X, J]"
-    chips: tuple[str, ...]
+    name = "explorer"
+    title = "A[I, J] · B[J, K] in bf16 on a mesh of two axes: plans, steps, frames"
+    meshes = Meshes(
+        {
+            "2 chips": Axis(2, wraps=False),
+            "4 in a line": Axis(4, wraps=False),
+            "4 in a ring": Axis(4),
+            "8 in a line": Axis(8, wraps=False),
+            "8 in a ring": Axis(8),
+            "16 in a ring": Axis(16),
+            "2 slices": Axis(2, wraps=False, link="dcn"),
+            "4 slices": Axis(4, wraps=False, link="dcn"),
+            "8 slices": Axis(8, wraps=False, link="dcn"),
+        }
+    )
+    sizes = {"I": 8192, "J": 8192, "K": 32768}
+    x = "4 in a ring"
+    y = "8 in a ring"
+    operands = ("[I_X, J_Y]", "[J, K_Y]", "[I_X, K_Y]")
+    chips = ("v5p", *(name for name, c in CHIPS.items() if c.axes and name != "v5p"))
     runners = ("grids.js", "settings.js", "play.js", "explorer.js", "figure_controls.js")
 
     @cached_property
@@ -162,7 +172,7 @@ class Explorer:
         }
         data = {
             "id": f"live-{self.name}", "own": "livePlans", "args": NUMBERS, "marks": [], "say": SENTENCE + "{unwired}",
-            "controls": [control_data(c) for c in self.controls],
+            "controls": [c.data for c in self.controls],
             "results": [{"name": r.name, "unit": r.unit, "words": r.words} for r in RESULTS],
             "plans": self.meshes.tables() | tables,
         }  # fmt: skip
@@ -171,7 +181,7 @@ class Explorer:
     def html(self) -> str:
         """Controls and list, which need the script to move; the picked plan's lines, a frame, the table."""
         key, shown = f"live-{self.name}", self.frames()
-        controls = "".join(control_html(key, c) for c in self.controls) + self._menu(key) + _slider(key, shown)
+        controls = "".join(c.html(key) for c in self.controls) + self._menu(key) + _slider(key, shown)
         lines = "".join(
             f'<tr><th scope="row">{escape(what)}</th><td>{out}</td><td>{time}</td></tr>'
             for what, out, time in self.rows()
@@ -224,25 +234,4 @@ def brief(p: Plan) -> str:
     return ", ".join([*words[:before], "product", *words[before:]])
 
 
-FIGURE = Explorer(
-    name="explorer",
-    title="A[I, J] · B[J, K] in bf16 on a mesh of two axes: plans, steps, frames",
-    meshes=Meshes(
-        {
-            "2 chips": Axis(2, wraps=False),
-            "4 in a line": Axis(4, wraps=False),
-            "4 in a ring": Axis(4),
-            "8 in a line": Axis(8, wraps=False),
-            "8 in a ring": Axis(8),
-            "16 in a ring": Axis(16),
-            "2 slices": Axis(2, wraps=False, link="dcn"),
-            "4 slices": Axis(4, wraps=False, link="dcn"),
-            "8 slices": Axis(8, wraps=False, link="dcn"),
-        }
-    ),
-    sizes={"I": 8192, "J": 8192, "K": 32768},
-    x="4 in a ring",
-    y="8 in a ring",
-    operands=("[I_X, J_Y]", "[J, K_Y]", "[I_X, K_Y]"),
-    chips=("v5p", *(name for name, c in CHIPS.items() if c.axes and name != "v5p")),
-)
+FIGURE = Explorer()

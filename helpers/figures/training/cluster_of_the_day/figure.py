@@ -6,7 +6,6 @@ searches beside the page's thread, and `day.js` says what was found. Python draw
 
 from bisect import bisect
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import date
 from functools import cache, cached_property
 from html import escape
@@ -37,7 +36,7 @@ from helpers.figures.training.layout_search.candidates import (
     whole,
 )
 from helpers.figures.transformers.decoder_sizes.decoder import structure
-from helpers.live.controls import Size, control_data, control_html, head_html, powers
+from helpers.live.controls import Size, head_html, powers
 from helpers.live.drawings import Box, Boxes, Follows, Label
 from helpers.live.figure import pushed
 from helpers.live.jaxpr_to_javascript import javascript
@@ -125,18 +124,11 @@ def placed(cluster: Cluster, given: Mapping[str, int]) -> Step:
     return step(c, layout, cluster.tokens, cluster.T, s, "causal")
 
 
-@dataclass(frozen=True)
 class DayFigure:
-    """A live figure: the cluster of a day, and a layout that the reader places.
+    """A live figure: the cluster of a day, and a layout that the reader places."""
 
-    models  names of `costs.transformers.public_models`
-    chips   names of `costs.rooflines.chips`, and what the page calls them
-    """
-
-    name: str
-    title: str
-    models: tuple[str, ...]
-    chips: Mapping[str, str]
+    name, title, models = "day", "The cluster of the day", tuple(MACHINES)
+    chips = {name: label for name, label in menu("planner").items() if name in {there.chip for there in ROWS}}
     runners = ("grids.js", "settings.js", "candidates.js", "day.js", "figure_controls.js")
 
     @cached_property
@@ -176,7 +168,7 @@ class DayFigure:
             models[name] = {"sizes": [*whole(c).values()], "at": at[structures.index(structure(c))], "may": divide(c)}
         data = {
             "id": f"live-{self.name}", "own": "liveLayouts", "args": (),
-            "controls": [control_data(c) for c in self.controls],
+            "controls": [c.data for c in self.controls],
             "results": [{"name": r.name, "unit": r.unit, "words": r.words, "share": r.share} for r in RESULTS],
             "layouts": {"models": models, "chips": {label: _chip(chip(name)) for name, label in self.chips.items()}} | _days(self),
             **DRAWING.data(), "alt": "{alt}",
@@ -187,7 +179,7 @@ class DayFigure:
         """Controls, which stay hidden until the script has started; the sentence, the histogram, the best and the table."""
         key, (values, said) = f"live-{self.name}", self.example
         day = f'<div><label for="{key}-day">Day</label><input type="text" id="{key}-day" name="day" value="{FIRST}"></div>'
-        controls = day + "".join(control_html(key, c) for c in self.controls)
+        controls = day + "".join(c.html(key) for c in self.controls)
         results = {name: Result(name, label) for name, label in SAYS.items()} | {r.name: r for r in RESULTS}
         groups = {"Placed": tuple(SAYS)} | {heading: tuple(r.name for r in rows) for heading, rows in TABLE.items()}
         button = '<div class="live-play"{}><button>{}</button></div>'
@@ -222,5 +214,4 @@ def _days(figure: DayFigure) -> dict:
     }  # fmt: skip
 
 
-CHIPS = {name: label for name, label in menu("planner").items() if name in {there.chip for there in ROWS}}
-FIGURE = DayFigure("day", "The cluster of the day", tuple(MACHINES), CHIPS)
+FIGURE = DayFigure()
