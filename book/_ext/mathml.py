@@ -303,18 +303,21 @@ def _slanted(letter: str) -> str:
     return {"∂": "𝜕", "ϵ": "𝜖", "ϕ": "𝜙"}.get(letter, letter)
 
 
+def font(characters: set[str], to: Path) -> None:
+    """Write the part of STIX Two Math that draws these characters at every size."""
+    source = Path(distribution("ziamath").locate_file("ziamath/fonts/STIXTwoMath-Regular.ttf"))
+    cut_font(source, to, characters, hinting=False, layout_features=["ssty", "dtls", "flac"])
+
+
 def finish(app, error) -> None:
-    """Cut STIX Two Math to what the pages of this site draw, at every size."""
+    """Cut the font to what the pages of this site draw."""
     if error or app.builder.format != "html":
         return
     characters = set(ALWAYS)
     for page in Path(app.outdir).rglob("*.html"):
         for formula in re.findall(r"<math.*?</math>", page.read_text(encoding="utf-8"), re.DOTALL):
             characters |= drawn(formula)
-    source = Path(distribution("ziamath").locate_file("ziamath/fonts/STIXTwoMath-Regular.ttf"))
-    cut_font(
-        source, Path(app.outdir) / "_static" / FONT, characters, hinting=False, layout_features=["ssty", "dtls", "flac"]
-    )
+    font(characters, Path(app.outdir) / "_static" / FONT)
 
 
 def setup(app) -> dict:

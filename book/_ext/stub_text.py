@@ -41,7 +41,8 @@ def fitted(code: str) -> str:
             first, last = node.body[0].lineno - 1, node.body[0].end_lineno
             lines[first:last] = [part for line in lines[first:last] for part in _wrapped(line)]
     ruff = [sys.executable, "-m", "ruff", "format", "--isolated", f"--line-length={WIDTH}", "-"]
-    return subprocess.run(ruff, input="\n".join(lines), capture_output=True, text=True, check=True).stdout.rstrip()
+    text = subprocess.run(ruff, input="\n".join(lines), capture_output=True, text=True, check=True).stdout
+    return text.rstrip().replace("\n\n\n", "\n\n")
 
 
 def _wrapped(line: str) -> list[str]:

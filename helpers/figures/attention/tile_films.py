@@ -134,11 +134,11 @@ def ring(n: int, C: int, cut: str = "contiguous") -> Film:
     return shown(Tiles(n, C, runs, "device"), said, (*frames, end))
 
 
-def shown(tiles: Tiles, said: str, frames: Sequence[Step]) -> Film:
+def shown(tiles: Tiles, sentence: str, frames: Sequence[Step]) -> Film:
     """The film, with what its drawing needs."""
     below = SIDE // 2 if tiles.owner == "device" else 0  # a ring says there for how long it has waited
     size = LEFT + tiles.n * SIDE + RIGHT, HEAD + tiles.n * SIDE + FOOT + below
-    return Film(said, frames, size, partial(drawing, tiles))
+    return Film(sentence, frames, size, partial(drawing, tiles))
 
 
 def drawing(tiles: Tiles, step: Step) -> str:
