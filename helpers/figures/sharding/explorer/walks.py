@@ -145,7 +145,7 @@ def picture(w: Walk, m: Moment) -> str:
     for d, row in enumerate(m.held):
         for b, amount in enumerate(row):
             x, y, bold = LEFT + b * CELL, TOP + d * CELL, (d, b) in m.sent
-            look = {"fill_opacity": f"{0.65 * amount / most:.2f}", "stroke_width": 2.5 if bold else 0.4}
+            look = {"fill_opacity": f"{0.65 * amount / most:.2f}", "stroke_width": "2.5" if bold else "0.4"}
             out.append(element("rect", x=x + 1, y=y + 1, width=CELL - 2, height=CELL - 2, **look))
             if amount and w.kind != "AllGather":
                 out.append(word(x + CELL / 2, y + 14, f"{amount:g}".replace("0.5", "½").replace(".5", "½"), "middle"))
