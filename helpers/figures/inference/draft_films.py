@@ -32,20 +32,20 @@ class Step:
     kept: int | None = None
 
 
-def rounds(words: Sequence[str], start: int, drafted: Sequence[str], K: int) -> Film:
+def rounds(words: Sequence[str], start: int, drafted: Sequence[str], gamma: int) -> Film:
     """All steps until the text is whole.
 
     words    the text that the model would generate by itself, with its prompt
     start    words of the prompt
     drafted  what the draft model proposes in each place of the text
-    K        drafts of a round
+    gamma    drafts of a round
 
     >>> rounds("a b c d e f".split(), 1, "a b c x e f".split(), 2).said
     '5 tokens in 2 passes of the model, 2.5 tokens each.'
     """
     frames, at, made, turn = [], start, 0, 0
     while at < len(words):
-        n = min(K, len(words) - at - 1)
+        n = min(gamma, len(words) - at - 1)
         drafts, own = tuple(drafted[at : at + n]), tuple(words[at : at + n + 1])
         done, turn = tuple(words[:at]), turn + 1
         kept = next((i for i, (d, o) in enumerate(zip(drafts, own)) if d != o), n)
