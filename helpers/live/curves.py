@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from html import escape
 
 from .controls import Size
-from .drawings import BOTTOM, HEIGHT, LEFT, RIGHT, TOP, WIDTH, Axis, scale, tick
+from .drawings import ACROSS, BOTTOM, HEIGHT, LEFT, RIGHT, TOP, UP, WIDTH, Axis, begin, columns, tick
 from .words import filled
 
 TICKS, GAP = 16, 15  # decades that the vertical axis can show, pixels between names of curves
@@ -43,7 +43,7 @@ class Curves:
         dots = [{"kind": "dot", "points": [(at, c.result)]} for c in self.curves]
         return {
             "marks": [{"kind": "dash", "points": [(at, "low"), (at, "high")]}, *dots],
-            "x": scale(self.x, LEFT, WIDTH - RIGHT),
+            "x": self.x.scale(*ACROSS),
             "y": [0, 0],
             "curves": {
                 "over": at, "names": [c.result for c in self.curves], "units": self.units, "by": self.by, "label": self.label,
@@ -59,12 +59,12 @@ class Curves:
         lines = {c.result: [at[c.result] for at in along] for c in self.curves}
         seen = [x for line in lines.values() for x in line if not math.isnan(x)]
         low, high = (math.floor(math.log10(min(seen))), math.ceil(math.log10(max(seen)))) if seen else (0, 1)
-        px, py = _pixels(self.x, LEFT, WIDTH - RIGHT), _pixels(Axis("", low, max(high, low + 1)), HEIGHT - BOTTOM, TOP)
+        px, py = self.x.pixels(*ACROSS), Axis("", low, max(high, low + 1)).pixels(*UP)
         unit = self.units[int(values[self.by])]
         out = [
-            f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-labelledby="{key}-alt" class="live-plot">',
-            f'<title id="{key}-alt">{escape(alt)}</title><g class="live-grid">',
-            *_across(self.x, px),
+            begin(key, alt),
+            '<g class="live-grid">',
+            *columns(self.x),
             *(_tick(k, low, max(high, low + 1), unit, py) for k in range(TICKS)),
             f'<text x="2" y="14" data-axis>{escape(filled(self.label, texts))}</text></g>',
         ]
@@ -108,24 +108,6 @@ def spread(heights: Mapping[str, float], top: float, foot: float, gap: float = G
         out[name] = min(out[name], most)
         most = out[name] - gap
     return out
-
-
-def _pixels(axis: Axis, start: float, end: float) -> Callable[[float], float]:
-    first, slope = scale(axis, start, end)
-    return lambda value: first + slope * math.log10(value) if value == value else math.nan
-
-
-def _across(axis: Axis, px: Callable[[float], float]) -> list[str]:
-    """Decades of the horizontal axis, and its name."""
-    foot, middle = HEIGHT - BOTTOM, (LEFT + WIDTH - RIGHT) / 2
-    decades = [(f"{px(10.0**e):.1f}", tick(e, axis.unit)) for e in range(axis.low, axis.high + 1)]
-    return [
-        *(
-            f'<path d="M{x} {TOP}V{foot}"/><text x="{x}" y="{foot + 18}" text-anchor="middle">{text}</text>'
-            for x, text in decades
-        ),
-        f'<text x="{middle:.0f}" y="{HEIGHT - 8}" text-anchor="middle">{escape(axis.label)}</text>',
-    ]
 
 
 def _tick(k: int, low: int, high: int, unit: str, py: Callable[[float], float]) -> str:

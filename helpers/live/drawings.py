@@ -4,6 +4,7 @@
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from html import escape
 
@@ -19,7 +20,18 @@ class Axis:
     high: int
     unit: str = ""
 
+    def scale(self, start: float, end: float) -> list[float]:
+        """Pixel = first + second * log10(value)."""
+        slope = (end - start) / (self.high - self.low)
+        return [start - slope * self.low, slope]
 
+    def pixels(self, start: float, end: float) -> Callable[[float], float]:
+        first, slope = self.scale(start, end)
+        return lambda value: first + slope * math.log10(value) if value == value else math.nan
+
+
+WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 480, 320, 52, 28, 26, 46
+ACROSS, UP = (LEFT, WIDTH - RIGHT), (HEIGHT - BOTTOM, TOP)  # where the axes begin and end
 LINES = ("line", "dash")
 SUPERSCRIPT = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 
@@ -44,19 +56,26 @@ class Plot:
     def data(self) -> dict:
         return {
             "marks": [{"kind": m.kind, "points": m.points} for m in self.marks],
-            "x": scale(self.x, LEFT, WIDTH - RIGHT),
-            "y": scale(self.y, HEIGHT - BOTTOM, TOP),
+            "x": self.x.scale(*ACROSS),
+            "y": self.y.scale(*UP),
         }
 
     def svg(self, key: str, alt: str, values: dict[str, float], texts: dict[str, str] | None = None) -> str:
         """Axes, grid and marks; the colours are the page's own, so that dark mode needs nothing else."""
         corners = f'x="{LEFT}" y="{TOP}" width="{WIDTH - LEFT - RIGHT}" height="{HEIGHT - TOP - BOTTOM}"'
+        y, py = self.y, self.y.pixels(*UP)
         out = [
-            f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-labelledby="{key}-alt" class="live-plot">',
-            f'<title id="{key}-alt">{escape(alt)}</title>',
-            f'<clipPath id="{key}-clip"><rect {corners}/></clipPath>',
+            begin(key, alt),
+            f'<clipPath id="{key}-clip"><rect {corners}/></clipPath><g class="live-grid">',
+            *columns(self.x),
         ]
-        out += _grid(self.x, self.y)
+        for e in range(y.low, y.high + 1):
+            at = py(10.0**e)
+            out.append(
+                f'<path d="M{LEFT} {at:.1f}H{WIDTH - RIGHT}"/>'
+                f'<text x="{LEFT - 6}" y="{at + 4:.1f}" text-anchor="end">{tick(e, y.unit)}</text>'
+            )
+        out.append(f'<text x="2" y="14">{escape(y.label)}</text></g>')
         out.append(f'<g clip-path="url(#{key}-clip)">')
         out += [self._drawn(n, mark, values) for n, mark in enumerate(self.marks)]
         out.append("</g>")
@@ -69,7 +88,8 @@ class Plot:
         if not all(math.isfinite(values[name]) for point in mark.points for name in point):
             start += ' style="display:none"'
             return f"<polyline {start}/>" if mark.kind in LINES else f'<circle {start} r="6"/>'
-        points = [(_across(self.x, values[a]), _up(self.y, values[b])) for a, b in mark.points]
+        px, py = self.x.pixels(*ACROSS), self.y.pixels(*UP)
+        points = [(px(values[a]), py(values[b])) for a, b in mark.points]
         if mark.kind in LINES:
             return f'<polyline {start} points="{" ".join(f"{x:.1f},{y:.1f}" for x, y in points)}"/>'
         return f'<circle {start} r="6" cx="{points[0][0]:.1f}" cy="{points[0][1]:.1f}"/>'
@@ -168,42 +188,24 @@ def _written(places: dict[str, Place], values: dict[str, float]) -> str:
     return f"data-move {moved} {fixed}".strip() if moves else fixed
 
 
-WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 480, 320, 52, 28, 26, 46
+def begin(key: str, alt: str) -> str:
+    """How a drawing on axes begins."""
+    return (
+        f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-labelledby="{key}-alt" class="live-plot">'
+        f'<title id="{key}-alt">{escape(alt)}</title>'
+    )
 
 
-def scale(axis: Axis, start: float, end: float) -> list[float]:
-    """Pixel = first + second * log10(value)."""
-    slope = (end - start) / (axis.high - axis.low)
-    return [start - slope * axis.low, slope]
-
-
-def _across(axis: Axis, value: float) -> float:
-    """Horizontal pixel of a value."""
-    first, slope = scale(axis, LEFT, WIDTH - RIGHT)
-    return first + slope * math.log10(value)
-
-
-def _up(axis: Axis, value: float) -> float:
-    """Vertical pixel of a value."""
-    first, slope = scale(axis, HEIGHT - BOTTOM, TOP)
-    return first + slope * math.log10(value)
-
-
-def _grid(x: Axis, y: Axis) -> list[str]:
-    """Decade lines with their numbers, and the names of the axes."""
-    out, foot, end = ['<g class="live-grid">'], HEIGHT - BOTTOM, WIDTH - RIGHT
-    for e in range(x.low, x.high + 1):
-        px = f"{_across(x, 10.0**e):.1f}"
-        out.append(
-            f'<path d="M{px} {TOP}V{foot}"/><text x="{px}" y="{foot + 16}" text-anchor="middle">{tick(e, x.unit)}</text>'
-        )
-    for e in range(y.low, y.high + 1):
-        py = _up(y, 10.0**e)
-        out.append(
-            f'<path d="M{LEFT} {py:.1f}H{end}"/><text x="{LEFT - 6}" y="{py + 4:.1f}" text-anchor="end">{tick(e, y.unit)}</text>'
-        )
-    out.append(f'<text x="{(LEFT + end) / 2:.0f}" y="{HEIGHT - 10}" text-anchor="middle">{escape(x.label)}</text>')
-    return [*out, f'<text x="2" y="14">{escape(y.label)}</text></g>']
+def columns(axis: Axis) -> list[str]:
+    """Decades of the horizontal axis, and its name."""
+    px, foot = axis.pixels(*ACROSS), HEIGHT - BOTTOM
+    decades = [(f"{px(10.0**e):.1f}", tick(e, axis.unit)) for e in range(axis.low, axis.high + 1)]
+    lines = [
+        f'<path d="M{x} {TOP}V{foot}"/><text x="{x}" y="{foot + 16}" text-anchor="middle">{text}</text>'
+        for x, text in decades
+    ]
+    middle = f'<text x="{sum(ACROSS) / 2:.0f}" y="{HEIGHT - 10}" text-anchor="middle">{escape(axis.label)}</text>'
+    return [*lines, middle]
 
 
 def tick(exponent: int, unit: str) -> str:

@@ -32,7 +32,7 @@ from helpers.figures.inference.token_price.decode_step import (
     wired,
 )
 from helpers.live.controls import Choice, Size, head_html, powers
-from helpers.live.drawings import BOTTOM, HEIGHT, LEFT, RIGHT, TOP, WIDTH, Axis, Mark, Plot, scale
+from helpers.live.drawings import ACROSS, UP, Axis, Mark, Plot
 from helpers.live.figure import pushed
 from helpers.live.tables import Result, Rows
 from helpers.live.words import reading
@@ -288,19 +288,17 @@ class TokenPricer:
 
     def svg(self, cut: Cut) -> str:
         """The curve, with the names of some batches on it."""
-        values = self.drawn(cut)
+        values, px, py = self.drawn(cut), AXES[0].pixels(*ACROSS), AXES[1].pixels(*UP)
         plot = Plot(*AXES, self.marks).svg(f"live-{self.name}", ALT, values)
         names = []
         for B in LABELLED:
             n = self.batches.index(B)
-            x, y = (at[0] + at[1] * math.log10(values[v]) for at, v in zip(self._scales, (f"x{n}", f"y{n}")))
+            x, y = px(values[f"x{n}"]), py(values[f"y{n}"])
             hidden = "" if B <= cut.most else ' style="display:none"'
             names.append(
                 f'<text data-batch="{n}" text-anchor="end" x="{x - 8:.1f}" y="{y - 6:.1f}"{hidden}>B = {B:,}</text>'
             )
         return plot.removesuffix("</svg>") + f'<g class="live-batches">{"".join(names)}</g></svg>'
-
-    _scales = (scale(AXES[0], LEFT, WIDTH - RIGHT), scale(AXES[1], HEIGHT - BOTTOM, TOP))
 
     def _table(self, cut: Cut) -> str:
         """Under each heading its numbers, then what is said there in words."""
