@@ -23,12 +23,12 @@ BATCHES = {
 }  # sequences a chip, T
 MACHINES = {
     "llama-2-13b": "v6e 16a 64abd 128ac, v5e 128a 256abcdef, v7 16abcd 32a 64a, B200 64bd, GB200 64a",
-    "llama-3-8b": "v6e 16a 64a, v7 16a 32a 64a, H100 64a, B200 32bd 64abd, GB200 32a 64abd",
-    "llama-3-70b": "v6e 256a, v7 16a 32a 64a 128a, H100 256abcde, B200 128a, GB200 128abcdef",
-    "llama-3.1-405b": "v7 64abde, H100 128abde 256abde 512abcdef, B200 64abcde 128abcdef 256abcdef 512abcde, GB200 512abce",
-    "qwen-2.5-72b": "v6e 256ad, v7 16a 32a 64a 128a, H100 256abcdef, B200 128af, GB200 128abdef",
+    "llama-3-8b": "v6e 64a, v7 16a 32a 64a, H100 64a, B200 32bd 64abd, GB200 32a 64abd",
+    "llama-3-70b": "v6e 256a, v7 16a 32a 128a, H100 256abcde, B200 128a, GB200 128abcdef",
+    "llama-3.1-405b": "v7 64abde, H100 128abde 256abde 512abcdef, B200 64abde 128abcdef 256abcdef 512abcde, GB200 512abce",
+    "qwen-2.5-72b": "v6e 256ad, v7 16a 32a 128a, H100 256abcdef, B200 128af, GB200 128abdef",
     "mistral-nemo-12b": "v5e 256ab, v6e 64a 128a, v7 16a 32a 64ad, H100 64a, B200 32d 64abd, GB200 64a",
-    "mixtral-8x7b": "v6e 64abc 128a 256a, v7 16abcde 32abcde 64abd, H100 32a 128a, B200 32abd 64abd",
+    "mixtral-8x7b": "v6e 64abc 128a 256a, v7 16abd 32abd 64abd, B200 32a 64abd",
     "mixtral-8x22b": "v6e 128ad 256abcdef, v7 32abd 64abd 128abd 256abd, H100 64a 128a 256a, B200 32abd 64abd 128abd 256abcdef",
     "qwen-3-30b-a3b": "v5e 64bcdef 128abcdef 256ac, v6e 32bcef 64abcdef 128abcdef 256ab",
 }

@@ -118,7 +118,7 @@ def test_keys_alone_play_it_and_a_reload_keeps_the_tries(page, address):
     for _ in START:
         page.keyboard.press("Tab")
     page.keyboard.press("Enter")
-    assert line(page) == "R2R 1 Jan · 1.00× of the best · 1 try" and " takes 401 ms, 1.00× of the best" in status(page)
+    assert line(page) == "R2R 1 Jan · 1.00× of the best · 1 try" and " takes 402 ms, 1.00× of the best" in status(page)
     page.keyboard.press("Enter")  # the same again is no other try
     page.evaluate(SET, {"tp": 2, "cp": 4})
     button = page.get_by_role("button", name="Run a step")
