@@ -8,6 +8,7 @@ its name.
 
 from dataclasses import fields, replace
 from math import prod
+from typing import NamedTuple
 
 from helpers.arguments import formula, record
 from helpers.costs.sharding.collective_prices import IN_ENGINE, IN_ENGINE_TOKENS
@@ -143,37 +144,20 @@ inside: of a gap, of a first token; times that of experts, of an engine and of a
 # and pages when they start.
 
 
-@record
-class Reserve:
+class Reserve(NamedTuple):
     """An engine's default.
 
-    share   of `base`, that it leaves alone
-    base    "all": the device's memory; "rest": what the weights leave of it
+    share   that it leaves alone, of a device's memory; of TensorRT-LLM (`Engine.of_rest`) of what the weights leave
     source  where the default stands
     """
 
     share: float
-    base: str
     source: str
-
-    def __post_init__(self):
-        if not 0 <= self.share < 1 or self.base not in ("all", "rest"):
-            raise ValueError(
-                f"a reserve is a share from 0 to below 1 of 'all' or of the 'rest', not {self.share} of {self.base!r}"
-            )
-
-    def bytes(self, hbm, weights=0.0):
-        """Bytes of a device that neither weights nor caches get; `weights` are those of one device.
-
-        >>> [f"{RESERVES[name].bytes(80e9, 16e9) / 1e9:.1f} GB" for name in RESERVES]
-        ['6.4 GB', '8.0 GB', '8.0 GB', '6.4 GB']
-        """
-        return self.share * (hbm - weights if self.base == "rest" else hbm)
 
 
 RESERVES = {
-    "vLLM": Reserve(0.08, "all", "gpu_memory_utilization = 0.92 in vllm/config/cache.py, commit 002f10e"),
-    "vLLM before": Reserve(0.1, "all", "gpu_memory_utilization = 0.90 in vllm/engine/arg_utils.py, 2024"),
-    "SGLang": Reserve(0.1, "all", "mem-fraction-static, 0.9, docs.sglang.io, Server Arguments"),
-    "TensorRT-LLM": Reserve(0.1, "rest", "free_gpu_memory_fraction, 0.9, nvidia.github.io/TensorRT-LLM, KvCacheConfig"),
+    "vLLM": Reserve(0.08, "gpu_memory_utilization = 0.92 in vllm/config/cache.py, commit 002f10e"),
+    "vLLM before": Reserve(0.1, "gpu_memory_utilization = 0.90 in vllm/engine/arg_utils.py, 2024"),
+    "SGLang": Reserve(0.1, "mem-fraction-static, 0.9, docs.sglang.io, Server Arguments"),
+    "TensorRT-LLM": Reserve(0.1, "free_gpu_memory_fraction, 0.9, nvidia.github.io/TensorRT-LLM, KvCacheConfig"),
 }

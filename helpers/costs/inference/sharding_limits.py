@@ -234,18 +234,15 @@ def attention_sends(
             Collective("AllToAll", ("Z",), (sequences, heads_of_Y, result), (B, heads, result), dtype),
         )
     else:
-        queries = Collective("AllGather", ("Z",), (B, heads, query), (B, heads_of_Y, query), dtype)
-        moves = (
-            queries,
-            Collective("AllToAll", ("Z",), (1, B, heads_of_Y, result + 2), (Z, B, heads, result + 2), "f32"),
-        )
+        moves = (Collective("AllGather", ("Z",), (B, heads, query), (B, heads_of_Y, query), dtype),)
         if along == "sequence, reduced":
-            largest = Collective("AllReduce", ("Z",), (B, heads_of_Y), (B, heads_of_Y), "f32")
-            moves = (
-                queries,
-                largest,
+            moves += (
+                Collective("AllReduce", ("Z",), (B, heads_of_Y), (B, heads_of_Y), "f32"),
                 Collective("ReduceScatter", ("Z",), (B, heads_of_Y, result + 1), (B, heads, result + 1), "f32"),
             )
+        else:
+            parts = (1, B, heads_of_Y, result + 2), (Z, B, heads, result + 2)
+            moves += (Collective("AllToAll", ("Z",), *parts, "f32"),)
     total = Collective("AllReduce", ("Y", "Z"), (B, D), (B, D), dtype)
     return (*([gather] if not plain(short) or short else ()), *moves, total)
 

@@ -1,5 +1,4 @@
-"""The measured loads that the estimate of serving is fitted to: all priced, all cited, and no name of a source in any number; and
-what engines leave to caches."""
+"""The measured loads that the estimate of serving is fitted to: all priced, all cited, and no name of a source in any number."""
 
 import json
 import random
@@ -8,7 +7,7 @@ from math import prod
 
 import pytest
 
-from helpers.costs.inference.serving_constants import ENGINES, GRAPHS, RESERVES, Engine, Reserve, unknown
+from helpers.costs.inference.serving_constants import ENGINES, GRAPHS, Engine, unknown
 from helpers.costs.inference.serving_operations import Deployment
 from helpers.costs.rooflines.chips import CHIPS
 from helpers.costs.transformers.public_models import MODELS
@@ -93,17 +92,3 @@ def test_an_unknown_engine_is_the_mean_of_those_with_graphs():
         assert getattr(ENGINES["unknown"], f.name) == pytest.approx(mean, rel=0.005)
     assert not ENGINES["unknown"].measured and unknown(ENGINES) == ENGINES["unknown"]
     assert all(e.measured for n, e in ENGINES.items() if n != "unknown")
-
-
-def test_what_engines_leave_for_caches():
-    """80 GB, 16 GB of weights: 92 % or 90 % of all less the weights, or 90 % of the 64 GB that they leave."""
-    left = {name: round((64e9 - r.bytes(80e9, 16e9)) / 1e9, 1) for name, r in RESERVES.items()}
-    assert left == {"vLLM": 57.6, "vLLM before": 56.0, "SGLang": 56.0, "TensorRT-LLM": 57.6}
-    assert RESERVES["vLLM"].bytes(80e9, 75e9) > 5e9 > RESERVES["TensorRT-LLM"].bytes(80e9, 75e9)
-    assert all(r.source for r in RESERVES.values())
-
-
-def test_what_is_no_reserve():
-    for share, of in ((1.0, "all"), (-0.1, "all"), (0.1, "some")):
-        with pytest.raises(ValueError, match="a share from 0 to below 1 of 'all' or of the 'rest'"):
-            Reserve(share, of, "")
