@@ -27,12 +27,12 @@ DATA, STORE = ROOT / "book/data/serving.json", ROOT / "book/results/serving.json
 FREE = {  # constant: log of how far from the guess counts as one standard deviation; of an engine's below
     "memory": 0.03, "torus": 0.03, "cached": 0.1, "bf16": 0.08, "gain": 0.2, "product": 0.3, "quantise": 0.5, "experts": 0.3,
     "blackwell": 0.3, "grouped": 0.3, "attention": 0.25, "mixers": 0.5, "keys": 0.3, "prompt": 0.15, "others": 0.4, "sums": 0.3,
-    "exchange": 0.5, "link": 0.1, "power": 0.2,
+    "exchange": 0.5, "link": 0.1, "power": 0.2, "group": 0.3,
 }  # fmt: skip
 KERNELS = {  # what kernels measured alone reach: the guess
     "memory": 0.85, "torus": 0.93, "cached": 0.8, "bf16": 0.75, "gain": 0.6, "product": 5e-6, "quantise": 2e-6, "experts": 6e-5,
     "blackwell": 3e-5, "grouped": 0.2, "attention": 1.2e-5, "mixers": 3e-5, "keys": 0.4, "prompt": 0.6, "others": 8e-6, "sums": 8e-6,
-    "exchange": 1.5e-5, "link": 0.6, "power": 0.9,
+    "exchange": 1.5e-5, "link": 0.6, "power": 0.9, "group": 2.0,
 }  # fmt: skip
 ADDS = {"host": 1.0, "sequence": 1.0, "launch": 0.25, "moe": 0.25, "seen": 0.2, "first": 0.7, "queue": 0.7}
 LOOP = ("seen", "first", "queue")  # what only a closed loop shows
@@ -42,9 +42,9 @@ OWN = {
     "trtllm": replace(GUESS, admits=1.0, of_rest=1.0, whole=1.0),  # defaults that are documented, and not fitted
     "jax": Engine(1e-4, 1e-6, 0.1, 3.0, 0.7),
     "fastertransformer": replace(GUESS, launch=2.5),
-    "sglang": replace(GUESS, seen=0.6),
+    "sglang": replace(GUESS, prompts_first=True),
 }
-WAYS = "tp", "dp", "ep", "pp", "replicas"
+WAYS = "tp", "dp", "ep", "pp", "replicas", "waits"
 ERROR = {"first": 0.45}  # log errors: one standard deviation; of all others 0.12
 LARGE = 1.5  # standard deviations from which on errors count in proportion and not squared
 ENOUGH = 25  # rows of one engine, chip and model from which on they weigh no more
@@ -65,6 +65,7 @@ class Row:
     users: float
     what: dict
     missing: tuple[str, ...] = ()
+    alike: bool = False
 
     @property
     def mixture(self) -> bool:
@@ -83,15 +84,15 @@ def rows() -> list[Row]:
         kind = "loop" if "gap" in r["measured"] else next(iter(r["measured"]))
         users = 1e6 if r["users"] is None else r["users"]
         numbers = float(r["prompt"]), float(r["answer"]), float(users)
-        missing = tuple(r.get("missing", ()))
-        out.append(Row(r["id"], r["source"], r["model"], s, r["engine"], kind, *numbers, r["measured"], missing))
+        more = r["measured"], tuple(r.get("missing", ())), r.get("alike", False)
+        out.append(Row(r["id"], r["source"], r["model"], s, r["engine"], kind, *numbers, *more))
     return out
 
 
-def predicted(s: Server, kind: str, prompt, answer, users) -> dict:
+def predicted(s: Server, kind: str, prompt, answer, users, alike: bool = False) -> dict:
     """What a server is estimated to do of what was measured."""
     if kind in ("loop", "throughput"):
-        at = loaded(s, prompt, answer, users)
+        at = loaded(s, prompt, answer, users, alike)
         if kind == "throughput":
             return {kind: tokens_per_second(s, prompt, answer, users)}
         return {"first": at.first.mid, "gap": at.gap.mid}
@@ -118,6 +119,7 @@ def stacked(rows: list[Row]) -> list[tuple[list[int], Row, tuple]]:
         d = r.server.deployment
         key = (
             r.kind,
+            r.alike,
             r.engine,
             r.server.config,
             r.server.chip.name,
@@ -192,7 +194,7 @@ def fit(rows: list[Row], gain: float = 2e-4) -> tuple[Constants, dict[str, Engin
         e = np.zeros((len(several), len(cells)))
         for group, r, numbers in groups:
             s = replace(r.server, engine=engines[r.engine], constants=k)
-            for what, y in predicted(s, r.kind, *numbers).items():
+            for what, y in predicted(s, r.kind, *numbers, r.alike).items():
                 e[:, [place[i, what] for i in group]] = np.log(y)
         e = weight * (e - measured)
         soft = np.sign(e) * LARGE * np.sqrt(2 * (np.sqrt(1 + (e / LARGE) ** 2) - 1))
@@ -205,7 +207,7 @@ def fit(rows: list[Row], gain: float = 2e-4) -> tuple[Constants, dict[str, Engin
     k, engines = constants(names, got)
 
     def short(constants):
-        kept = "measured", "budget"
+        kept = "measured", "budget", "prompts_first"
         return replace(constants, **{n: x if n in kept else float(f"{x:.3g}") for n, x in vars(constants).items()})
 
     return short(k), {e: short(one) for e, one in engines.items()} | {"unknown": unknown(engines)}
@@ -232,7 +234,7 @@ def errors(rows: list[Row], k: Constants, engines: dict[str, Engine], known: boo
     for r in rows:
         engine = engines[r.engine] if known and r.engine in engines else engines["unknown"]
         s = replace(r.server, engine=engine, constants=k)
-        said = predicted(s, r.kind, r.prompt, r.answer, r.users)
+        said = predicted(s, r.kind, r.prompt, r.answer, r.users, r.alike)
         for what, measured in r.what.items():
             wide = s.within({"": 1.0}, "first" if what == "first" else "gap").high
             ratio = said[what] / measured

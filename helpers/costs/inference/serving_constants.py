@@ -36,28 +36,30 @@ class Constants:
     exchange   seconds of an AllToAll
     link       share of links' bytes/s
     power      how waiting grows with requests that run at once
+    group      other prompts that are read with one or just before it, where all requests have one length and come in groups
     """
 
-    memory: float = 0.867
+    memory: float = 0.862
     torus: float = 0.942
-    cached: float = 0.764
-    bf16: float = 0.678
-    gain: float = 0.61
-    product: float = 4.52e-06
-    quantise: float = 2.57e-06
-    experts: float = 4.56e-05
-    blackwell: float = 2.16e-05
-    grouped: float = 0.181
-    attention: float = 1.11e-05
-    mixers: float = 4.24e-05
-    keys: float = 0.563
-    prompt: float = 0.568
+    cached: float = 0.786
+    bf16: float = 0.694
+    gain: float = 0.626
+    product: float = 4.59e-06
+    quantise: float = 2.3e-06
+    experts: float = 4.46e-05
+    blackwell: float = 2.13e-05
+    grouped: float = 0.167
+    attention: float = 1.13e-05
+    mixers: float = 4.13e-05
+    keys: float = 0.561
+    prompt: float = 0.597
     half: float = 1270.0
-    others: float = 7.09e-06
+    others: float = 7.25e-06
     sums: float = IN_ENGINE.launch
     exchange: float = IN_ENGINE_TOKENS.launch
     link: float = IN_ENGINE.link
-    power: float = 0.991
+    power: float = 1.1
+    group: float = 1.55
 
 
 @record
@@ -69,8 +71,7 @@ class Engine:
     launch  factor of kernels' own seconds: below 1 where several are one, above where the host launches each
     moe     factor of experts' kernels
     links   share of collectives that nothing hides
-    seen    share of other requests' prompts that are read while a request gets its tokens: 1 where both share passes, one half
-            where prompts go first and requests run in waves
+    seen    share of other requests' prompts that are read while a request gets its tokens; one half in a wave
     first   seconds of a request before its first pass
     queue   share of the others' prompts for which a request waits, with `Constants.power`
     budget  tokens of prompts in a pass, at most
@@ -78,6 +79,7 @@ class Engine:
             are near their end; 1 where none is ever paused for want of pages
     of_rest 1 where the reserve is a share of the memory that weights leave, and 0 where it is one of all
     whole   1 where layers with windows have pages for all of a sequence, and 0 for their windows
+    prompts_first  whether all prompts that wait are read before any sequence gets its next token, and not in the same passes
     measured  whether it was: if not, intervals are wider
     """
 
@@ -93,6 +95,7 @@ class Engine:
     admits: float = 0.75
     of_rest: float = 0.0
     whole: float = 0.0
+    prompts_first: bool = False
     measured: bool = True
 
     @property
@@ -107,13 +110,17 @@ ENGINES = {
     # Its scheduler never evicts by default (GUARANTEED_NO_EVICT, nvidia.github.io/TensorRT-LLM, Useful Runtime Options), and caches
     # have no windows unless they are typed (`max_attention_window` is None in KvCacheConfig, ibid.).
     "trtllm": Engine(
-        0.00136, 1.6e-5, 0.566, 0.722, seen=0.849, first=0.117, queue=0.0869, admits=1, of_rest=1, whole=1
+        0.00131, 1.7e-05, launch=0.575, moe=0.652, seen=0.882, first=0.0968, queue=0.0428, admits=1, of_rest=1, whole=1
     ),
-    "vllm": Engine(0.000163, 1.14e-05, launch=1.1, moe=0.915, seen=0.838, first=0.0477, queue=0.0778),
-    "sglang": Engine(0.000241, 2.14e-05, launch=0.842, moe=1.14, seen=0.547, first=0.239, queue=0.29),
-    "fastertransformer": Engine(0.000188, 7.97e-05, launch=2.98),
-    "eager": Engine(0.00137, 8.2e-05, launch=1.28, moe=0.869),
-    "jax": Engine(8.48e-05, 1.21e-06, launch=0.189, moe=2.52, links=0.576),
+    "vllm": Engine(0.000164, 1.15e-05, launch=1.1, moe=0.903, seen=0.861, first=0.0482, queue=0.0468),
+    # Its scheduler asks for a batch of prompts before it decodes (get_next_batch_to_run in managers/scheduler.py), unless it is
+    # started with --enable-mixed-chunk.
+    "sglang": Engine(
+        0.000225, 1.63e-05, launch=0.847, moe=1.13, seen=0.84, first=0.195, queue=0.0968, prompts_first=True
+    ),
+    "fastertransformer": Engine(0.000185, 8.4e-05, launch=2.93, seen=0.9, first=0.1, queue=0.2),
+    "eager": Engine(0.00132, 8.4e-05, launch=1.27, moe=0.859, seen=0.9, first=0.1, queue=0.2),
+    "jax": Engine(8.51e-05, 1.22e-06, launch=0.189, moe=2.51, links=0.616),
 }
 """TensorRT-LLM, vLLM and SGLang with graphs; FasterTransformer; vLLM of 2023, eager: its host launches each kernel; compiled JAX."""
 
@@ -128,7 +135,7 @@ def unknown(engines: dict[str, Engine]) -> Engine:
     0.002
     """
     measured = [engines[name] for name in GRAPHS if name in engines]
-    mean = {f.name: prod(getattr(e, f.name) for e in measured) ** (1 / len(measured)) for f in fields(Engine)[:-1]}
+    mean = {f.name: prod(getattr(e, f.name) for e in measured) ** (1 / len(measured)) for f in fields(Engine)[:-2]}
     return Engine(**{name: float(f"{x:.4g}") for name, x in mean.items()}, measured=False)
 
 

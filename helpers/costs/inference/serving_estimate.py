@@ -266,11 +266,15 @@ class Loaded:
 
 
 @formula
-def loaded(s: Server, prompt, answer, users) -> Loaded:
+def loaded(s: Server, prompt, answer, users, alike: bool = False) -> Loaded:
     """So many users at one server, each with one request at a time, of `prompt` and `answer` tokens.
 
     Where their caches do not fit at once, the others wait. A gap is a decode step, and the pieces of others' prompts that are
     read meanwhile; a first token waits for its own prompt, and for a part of those that came at the same time.
+
+    alike  whether every request has these very lengths, as in some benchmarks: those that are read together also end together,
+           and so come together again. Where prompts go first all users run in one wave, and each waits for half of the others;
+           where passes mix prompts and decoding, waves are small, and a prompt waits for `Constants.group` others more
 
     >>> s = Server(model("llama-3-70b"), chip("H100"), Deployment(tp=8, weights="fp8"), ENGINES["vllm"])
     >>> seen = loaded(s, 1024, 1024, 64)
@@ -289,15 +293,19 @@ def loaded(s: Server, prompt, answer, users) -> Loaded:
     both = s.seconds(Batch(B, keys, piece, whole, prompt - new + maximum(new - piece, 0) / 2))
     read = (sum(both.values()) - step) * new / piece
     adds = read / s.deployment.pp  # the stages work on several prompts at once
-    others = e.seen * (B - 1) * adds / answer
+    one_wave = alike and e.prompts_first
+    others = (0.5 if one_wave else e.seen) * (B - 1) * adds / answer
+    before = (B - 1) / 2 if one_wave else e.queue * (B**s.constants.power - 1)
+    if alike and not one_wave:
+        before = before + minimum(s.constants.group, B - 1)
     parts = {part: seconds / s.tokens for part, seconds in parts.items()}
     gap = step / s.tokens + others
     waits = (want / B - 1) * (answer * gap + adds)
     first = {
         "own": step + read,
-        "others": e.queue * adds * (B**s.constants.power - 1),
+        "others": adds * before,
         "no room": waits,
-        "host": e.first + 0 * read,
+        "host": e.first + s.deployment.waits * step + 0 * read,
     }
     whole = sum(first.values()) + gap * (answer - 1)
     return Loaded(s.within(first, "first"), s.within(parts | {"prompts": others}), whole, B * dp, adds)

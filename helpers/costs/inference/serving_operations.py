@@ -46,6 +46,8 @@ class Deployment:
     hits      share of a prompt that is in caches already
     drafts    acceptance of each token that is drafted before a pass, if those before it were accepted, as of `tokens_of_a_pass`;
               a module of one layer drafts them, as of multi-token prediction or EAGLE
+    waits     steps for which requests gather before any of them is read, in the mean, as options of engines have it: all of
+              TensorRT-LLM's batch_wait_timeout_iters or timeout_iters, half of SGLang's --scheduler-recv-interval
 
     >>> d = Deployment(tp=2, dp=4, ep=8, weights="fp8")
     >>> d.group, d.chips, str(d)
@@ -64,6 +66,7 @@ class Deployment:
     overlap: bool = False
     hits: float = 0.0
     drafts: tuple[float, ...] = ()
+    waits: float = 0.0
 
     def __post_init__(self):
         for name, known in (("weights", BITS), ("rest", BITS), ("cache", ("bf16", "fp8", "int8", "nvfp4"))):

@@ -23,7 +23,7 @@ KINDS = {"gap", "request", "step", "prefill", "throughput", "prefilled"}
 @pytest.fixture(scope="module")
 def said():
     """What is predicted of each row."""
-    return [bench.predicted(r.server, r.kind, r.prompt, r.answer, r.users) for r in ROWS]
+    return [bench.predicted(r.server, r.kind, r.prompt, r.answer, r.users, r.alike) for r in ROWS]
 
 
 def test_every_row_is_priced(said):
@@ -64,7 +64,7 @@ def test_no_name_of_a_source_reaches_the_estimate(said, tmp_path, monkeypatch):
     mixed = renamed(tmp_path / "serving.json", monkeypatch)
     assert [r.source for r in mixed] != [r.source for r in ROWS]
     some = range(0, len(mixed), 4)
-    again = [bench.predicted((r := mixed[i]).server, r.kind, r.prompt, r.answer, r.users) for i in some]
+    again = [bench.predicted((r := mixed[i]).server, r.kind, r.prompt, r.answer, r.users, r.alike) for i in some]
     assert again == [said[i] for i in some]
     assert [replace(r, source="", name="", what={}) for r in mixed] == [
         replace(r, source="", name="", what={}) for r in ROWS
@@ -82,12 +82,12 @@ def test_rows_taken_together_are_rows_taken_one_by_one(said):
     groups = bench.stacked(ROWS)
     assert sorted(i for places, _, _ in groups for i in places) == list(range(len(ROWS)))
     for places, r, numbers in some(groups, 12):
-        for what, x in bench.predicted(r.server, r.kind, *numbers).items():
+        for what, x in bench.predicted(r.server, r.kind, *numbers, r.alike).items():
             assert [said[i][what] for i in places] == pytest.approx(list(x + 0 * numbers[0]), rel=1e-9)
 
 
 def test_an_unknown_engine_is_the_mean_of_those_with_graphs():
-    for f in fields(Engine)[:-1]:
+    for f in fields(Engine)[:-2]:
         mean = prod(getattr(ENGINES[n], f.name) for n in GRAPHS) ** (1 / 3)
         assert getattr(ENGINES["unknown"], f.name) == pytest.approx(mean, rel=0.005)
     assert not ENGINES["unknown"].measured and unknown(ENGINES) == ENGINES["unknown"]

@@ -242,10 +242,26 @@ def test_a_loop_of_mixed_steps_is_as_simulated():
 def test_requests_in_waves_see_half_of_the_others_prompts():
     """All answers of one length: users begin together, and each waits for half of the others, before its first token and after."""
     users, prompt, answer = 16, 1024, 256
-    engine = replace(TIDY, seen=0.5, queue=0.5, budget=float(prompt))
+    engine = replace(TIDY, prompts_first=True, budget=float(prompt))
     s = Server(LLAMA, chip("H100"), Deployment(), engine, EVEN)
     gap, _, _ = simulated(s, prompt, users, [answer] * (10 * users), "interleaved")
-    assert loaded(s, prompt, answer, users).gap.mid == pytest.approx(gap, rel=0.01)
+    at = loaded(s, prompt, answer, users, alike=True)
+    assert at.gap.mid == pytest.approx(gap, rel=0.01)
+    assert at.first.parts["others"] == pytest.approx(mean(n * at.read for n in range(users)))
+
+
+@walks([1, 2, 64])
+def test_equal_requests_come_in_groups_where_passes_mix(users):
+    s = Server(LLAMA, chip("H100"), Deployment(), VLLM)
+    at, alike = (loaded(s, 1024, 512, users, alike=equal) for equal in (False, True))
+    more = alike.first.mid - at.first.mid
+    assert more == pytest.approx(min(CONSTANTS.group, users - 1) * at.read) and alike.gap == at.gap
+
+
+def test_requests_gather_for_as_many_steps_as_an_engine_is_told():
+    at, later = (loaded(Server(LLAMA, chip("H100"), Deployment(waits=n), VLLM), 1024, 512, 8) for n in (0, 20))
+    step = at.gap.mid - at.gap.parts["prompts"]
+    assert later.first.mid - at.first.mid == pytest.approx(20 * step) and later.gap == at.gap
 
 
 def test_a_queue_is_where_caches_do_not_fit():
