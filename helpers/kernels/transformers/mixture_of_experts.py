@@ -20,6 +20,7 @@ from helpers.costs.transformers.shares_and_thresholds import capacity as capacit
 from .decoder_layers import between, product
 
 
+@jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Route:
     """Where the tokens go.
@@ -40,9 +41,6 @@ class Route:
     def dropped(self, capacity: int) -> jax.Array:
         """How many of the T·k choices find no room."""
         return jnp.sum(~self.served(capacity))
-
-
-jax.tree_util.register_dataclass(Route, ["expert", "gate", "place"], [])
 
 
 def route(logits, k: int) -> Route:

@@ -21,6 +21,7 @@ KINDS = {"int8": (jnp.int8, 127, 8), "int4": (jnp.int4, 7, 4), "fp8": (jnp.float
 """Type, largest number that is used, bits."""
 
 
+@jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Quantised:
     """An array as q · scale; `scale` has 1 where its numbers are shared."""
@@ -31,9 +32,6 @@ class Quantised:
     def plain(self, dtype=jnp.float32):
         """The array that it stands for."""
         return self.q.astype(dtype) * self.scale.astype(dtype)
-
-
-jax.tree_util.register_dataclass(Quantised, ["q", "scale"], [])
 
 
 def quantise(w, axis, kind: str = "int8") -> Quantised:
@@ -81,7 +79,7 @@ def weights(params: dict, kind: str = "int8") -> dict:
             return quantise(a, _SUMMED.get(name, (-2,)), kind)
         return a
 
-    return jax.tree_util.tree_map_with_path(leaf, params)
+    return jax.tree.map_with_path(leaf, params)
 
 
 def plain(tree, dtype=jnp.float32):
