@@ -4,11 +4,11 @@
 
 * takes integer arrays of any width as floats, for 8192·8192·32 does not fit into 32 bits; whole numbers of NumPy and of
   Python become Python's, which are exact;
-* refuses, with a sentence, what is not of the declared type (`int` a whole number, `Count` one of 1 or more), a negative
-  size, rate or time, a division by zero, and an array where only one number will do. Tracers and nan, a number that is not
-  known, are not looked at, and no number of an array is.
+* refuses, with a sentence, what is not of the declared type (`int` a whole number, `Count` one of 1 or more, `Literal` one of
+  several words), a negative size, rate or time, a division by zero, and an array where only one number will do. Tracers and nan,
+  a number that is not known, are not looked at, and no number of an array is.
 
-What formulas call among themselves is not looked at again. `@declared` refuses what is not of the declared type, and does no more.
+What formulas call among themselves is not looked at again.
 """
 
 import inspect
@@ -20,7 +20,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property, partial, wraps
 from itertools import chain, repeat
-from typing import Annotated, Union, dataclass_transform, get_args, get_origin
+from typing import Annotated, Literal, Union, dataclass_transform, get_args, get_origin
 
 from helpers.numeric import AS_THEY_ARE, fitting, is_array, is_record, plain, taken
 
@@ -77,11 +77,6 @@ def record(target=None, *, signed: str = ""):
     return formula(dataclass(frozen=True)(target), signed=signed)
 
 
-def declared(target):
-    """Above a function or a class: refuse, with a sentence, what is not of the declared type."""
-    return _with_members(target, _only_declared) if inspect.isclass(target) else _only_declared(target)
-
-
 # How records of costs are made, added and multiplied.
 OPERATIONS = ("__init__", "__add__", "__radd__", "__mul__", "__rmul__")
 
@@ -133,7 +128,8 @@ def _formula(f: Callable, signed: frozenset) -> Callable:
             if _outermost.arrays:
                 args, kwargs = tuple(map(fitting, args)), {name: fitting(x) for name, x in kwargs.items()}
             result = _checked(f, parameters, args, kwargs)
-            return _steps(result, _outermost.arrays) if hasattr(result, "__next__") else result
+            # What a generator yields is made here, as inside this formula, and not when somebody asks for it.
+            return iter(list(result)) if hasattr(result, "__next__") else result
         except ZeroDivisionError:
             raise _division(f, parameters.given(args, kwargs)) from None
         except (TypeError, AttributeError, LookupError, ValueError) as error:
@@ -161,17 +157,6 @@ def _checked(f: Callable, parameters: "_Parameters", args: tuple, kwargs: dict):
         if name not in parameters.signed and any(map(_below_zero, _values(x))):
             raise ValueError(f"{parameters.called}: {name} has numbers of 0 or more, not {x}")
     return result
-
-
-def _only_declared(f: Callable) -> Callable:
-    parameters = _Parameters(f)
-
-    @wraps(f)
-    def entry(*args, **kwargs):
-        parameters.check_types(parameters.given(args, kwargs))
-        return f(*args, **kwargs)
-
-    return entry
 
 
 class _Parameters:
@@ -267,6 +252,8 @@ def _is(x, kind) -> bool:
         return any(_is(x, k) for k in inner)
     if kind is type(None):
         return x is None
+    if origin is Literal:
+        return isinstance(x, str | int | float) and x in inner
     if kind is str:
         return isinstance(x, str)
     if origin is Callable:
@@ -308,6 +295,8 @@ def _words(kind) -> str:
         return _WORDS[kind]
     if origin in (Union, types.UnionType):
         return " or ".join(map(_words, inner))
+    if origin is Literal:
+        return f"one of {', '.join(map(repr, inner))}"
     if origin is Callable:
         return "a function"
     if origin in (tuple, Sequence, Collection, Iterable):
@@ -334,19 +323,6 @@ def _values(x):
 def _below_zero(x) -> bool:
     """Whether a size, or one in a tuple, a list or a dict of sizes, is below zero."""
     return x < 0 if plain(x) else any(map(_below_zero, _values(x)))
-
-
-def _steps(results, arrays: bool):
-    """What a generator of a formula yields, each result made as inside that formula."""
-    while True:
-        before, _outermost.arrays = _outermost.arrays, arrays
-        try:
-            result = next(results)
-        except StopIteration:
-            return
-        finally:
-            _outermost.arrays = before
-        yield result
 
 
 def _called(f) -> str:

@@ -19,7 +19,6 @@ V5E = "Google Cloud, TPU v5e system architecture: docs.cloud.google.com/tpu/docs
 V5P = "Google Cloud, TPU v5p system architecture: docs.cloud.google.com/tpu/docs/v5p"
 V6E = "Google Cloud, TPU v6e system architecture: docs.cloud.google.com/tpu/docs/v6e"
 V7 = "Google Cloud, TPU7x (Ironwood): docs.cloud.google.com/tpu/docs/tpu7x"
-VMEM = "jax/_src/tpu_info.py in JAX 0.12 (VMEM per TensorCore, times cores)"
 A100 = "NVIDIA A100 Tensor Core GPU datasheet (2021) and Ampere architecture whitepaper, SXM4"
 H100 = "NVIDIA H100 Tensor Core GPU datasheet and Hopper architecture whitepaper, SXM5, dense rates"
 H200 = "NVIDIA H200 Tensor Core GPU datasheet, SXM, dense rates"
@@ -36,40 +35,29 @@ MI355X = "AMD Instinct MI355X data sheet and CDNA 4 white paper, dense rates"
 TRN2 = "AWS Neuron documentation, Trainium2 Architecture: awsdocs-neuron.readthedocs-hosted.com/en/latest"
 TRN2_48 = "AWS, EC2 Trn2 instances: aws.amazon.com/ec2/instance-types/trn2"
 NOWHERE = "not published"
-SYSTEM = "one network card a GPU, as in the vendor's DGX system"
-SWITCH = "NVSwitch: every GPU one hop from every other"
-MESH = "no switch: every GPU has one link to each of the other seven, which together are its rate; a pair has a seventh of it"
 BANKS = "32 banks of 4 bytes a clock in each SM (NVIDIA, CUDA C++ Programming Guide, Shared Memory)"
-DCN = "25e9 bytes/s of network for one host (Austin et al. 2025), divided by its chips"
-
-
-CLOCK = "A100 and H100 whitepapers (1024 and 2048 multiply-adds a clock of an SM), Zadouri et al. 2026, FlashAttention-4, for Blackwell"
-EXPS = "16 a clock of an SM (CUDA C++ Programming Guide, arithmetic instructions); HGX B300 data sheet: twice those of a B200"
-SHARP = "NVLink SHARP came with the third NVSwitch, Hopper's"
-ATTAINS = "708 TFLOP/s of an MI300X (AMD, Measuring Max-Achievable FLOPs, part 2, 2025), and as much of an MI355X's; 1: not said"
-STREAMS = "4,177 GB/s that an MI300X must copy (AMD, Instinct Customer Acceptance Guide, BabelStream), as ATTAINS"
-L2 = "NVIDIA's whitepapers; B200: Austin et al. 2025, section 12"
-HBM_LATENCY = (
-    "one load after another, at the address that the last one found: github.com/markdewing/AI_kernels, latency"
-)
-
 
 KIB, MIB = 2**10, 2**20
 CUBES = dict(axes=3, cores=2, chips_per_host=4, dcn_bandwidth=2.5e10 / 4)
 TPU = dict(
     kind="tpu", names=("TensorCore", "ICI"), fast_bytes=128 * MIB, fast_bandwidth=None, pcie_bandwidth=1.5e10, watts=None, lender="v5e",
     in_sheet="flops hbm_bytes hbm_bandwidth link_bandwidth pod cores chips_per_host pcie_bandwidth",
-    sources={"axes": "length of pod", "fast_bytes": VMEM, "dcn_bandwidth": DCN, "fast_bandwidth": NOWHERE, "watts": NOWHERE},
+    sources={
+        "axes": "length of pod",
+        "fast_bytes": "jax/_src/tpu_info.py in JAX 0.12 (VMEM per TensorCore, times cores)",
+        "dcn_bandwidth": "25e9 bytes/s of network for one host (Austin et al. 2025), divided by its chips",
+        **dict.fromkeys(("fast_bandwidth", "watts"), NOWHERE),
+    },
 )  # fmt: skip
 GPU = dict(
     kind="gpu", names=("SM", "NVLink"), axes=0, pod=(8,), chips_per_host=8, pcie_bandwidth=6.4e10, clock_exps=16, lender="H100",
     menu="planner", in_sheet="flops hbm_bytes hbm_bandwidth fast_bytes link_bandwidth cores pcie_bandwidth watts",
     sources={
         "fast_bandwidth": f"{BANKS}, at the clock of its FLOPs/s",
-        "axes": SWITCH,
+        "axes": "NVSwitch: every GPU one hop from every other",
         "pod": "eight GPUs behind one NVSwitch (DGX, HGX)",
         "chips_per_host": "DGX and HGX: eight",
-        "dcn_bandwidth": SYSTEM,
+        "dcn_bandwidth": "one network card a GPU, as in the vendor's DGX system",
     },
 )  # fmt: skip
 
@@ -111,7 +99,7 @@ AMD = GPU | dict(
     streams=4.177e12 / 5.3e12,
     sources={
         "fast_bandwidth": "LDS bytes a clock of each CU (AMD, CDNA 3 and CDNA 4 white papers), at the clock of its FLOPs/s",
-        "axes": MESH,
+        "axes": "no switch: every GPU has one link to each of the other seven, which together are its rate; a pair has a seventh of it",
         "pod": "eight GPUs of a platform (OAM on a universal baseboard)",
         "chips_per_host": "eight on a baseboard",
         "dcn_bandwidth": "one 400 Gb/s network card a GPU (AMD, Instinct MI300X Cluster Reference Architecture)",
@@ -234,15 +222,17 @@ ALIASES = Frozen(
 )  # fmt: skip
 OF_SOURCES = Frozen(
     {
-        "switch_adds": SHARP,
-        "clock_flops": CLOCK,
-        "clock_exps": EXPS,
-        "l2_bytes": L2,
-        "hbm_cycles": HBM_LATENCY,
-        "attains": ATTAINS,
-        "streams": STREAMS,
+        "switch_adds": "NVLink SHARP came with the third NVSwitch, Hopper's",
+        "clock_flops": "A100 and H100 whitepapers (1024 and 2048 multiply-adds a clock of an SM), Zadouri et al. 2026, FlashAttention-4, "
+        "for Blackwell",
+        "clock_exps": "16 a clock of an SM (CUDA C++ Programming Guide, arithmetic instructions); HGX B300 data sheet: twice those of "
+        "a B200",
+        "l2_bytes": "NVIDIA's whitepapers; B200: Austin et al. 2025, section 12",
+        "hbm_cycles": "one load after another, at the address that the last one found: github.com/markdewing/AI_kernels, latency",
+        "attains": "708 TFLOP/s of an MI300X (AMD, Measuring Max-Achievable FLOPs, part 2, 2025), and as much of an MI355X's; 1: not said",
+        "streams": "4,177 GB/s that an MI300X must copy (AMD, Instinct Customer Acceptance Guide, BabelStream), as attains",
     }
-)
+)  # fmt: skip
 """Where the fields were read that only GPUs have, of all chips alike."""
 BEFORE = re.compile(r"^(nvidia|amd|instinct|aws|google|cloud|tpu)[- ]*")
 

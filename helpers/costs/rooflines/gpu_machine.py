@@ -8,6 +8,8 @@ Source: NVIDIA, CUDA C++ Programming Guide, A100, H100 and Blackwell whitepapers
 occupancy); Austin et al. 2025, Section 2 (MXU, VPU).
 """
 
+from typing import Literal
+
 from helpers.arguments import Count, formula, record
 from helpers.numeric import ceil, minimum
 
@@ -73,7 +75,8 @@ def wave_efficiency(blocks, sms, per_sm=1):
 
 
 GPU_LATENCY = {"SM": (1, 1), "L2": (2, 3), "HBM": (10, 10), "NVLink": (50, 60), "PCIe": (300, 300)}
-"""Rough time of an access, (low, high), relative to the SM's own memory (shared memory and L1): orders of magnitude."""
+"""Rough time of an access, (low, high), relative to the SM's own memory (shared memory and L1): orders of magnitude, as texts
+on GPUs have them; `CYCLES` are measured."""
 
 
 @formula
@@ -130,14 +133,12 @@ class Machine:
         """Of all SMs, four bytes each."""
         return 4 * self.sm.registers * self.chip.cores
 
-    def latency(self, memory: str) -> float:
+    def latency(self, memory: Literal[*CYCLES]) -> float:
         """Seconds until a load answers: `CYCLES`, at this clock, of this chip's HBM.
 
         >>> [round(gpu(name).latency("HBM") * 1e9) for name in ("A100", "H100", "B200")]
         [354, 369, 463]
         """
-        if memory not in CYCLES:
-            raise ValueError(f"loads are from {', '.join(CYCLES)}, not from {memory!r}")
         cycles = self.chip.hbm_cycles if memory == "HBM" and self.chip.hbm_cycles else CYCLES[memory]
         return cycles / self.clock
 

@@ -155,8 +155,6 @@ class Slice:
     wraps: tuple[bool, ...] | None = None
 
     def __post_init__(self):
-        if not isinstance(self.chip, Chip):
-            raise ValueError(f"a slice is made of a Chip, not of {self.chip!r}: write Slice(chip(…), {self.shape})")
         if self.chip.axes and len(self.shape) != self.chip.axes:
             raise ValueError(
                 f"a {self.chip.name} slice has {self.chip.axes} axes, so {self.shape} needs {self.chip.axes} sizes"

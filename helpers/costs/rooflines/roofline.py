@@ -8,6 +8,7 @@ Source: Williams, Waterman, Patterson, "Roofline" (2009); Austin et al. 2025, Se
 """
 
 from dataclasses import replace
+from typing import Literal
 
 from helpers.arguments import Count, formula, record
 from helpers.moved import old_field
@@ -25,15 +26,9 @@ class Move:
     However few the bytes, a hop takes its time: the move is bound by bandwidth or by latency, whichever takes longer.
     """
 
-    link: str
+    link: Literal[*LINKS]  # traffic of HBM is `Work.bytes`
     bytes: float
     hops: float = 0
-
-    def __post_init__(self):
-        if self.link not in LINKS:
-            raise ValueError(
-                f"a move goes over one of {', '.join(LINKS)}, not {self.link!r}; HBM traffic is Work.bytes"
-            )
 
 
 @record

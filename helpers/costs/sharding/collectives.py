@@ -16,6 +16,7 @@ Source: Austin et al. 2025, Section 3; derivations in the book's chapter 2.
 from collections.abc import Mapping, Sequence
 from dataclasses import field
 from math import prod
+from typing import Literal
 
 from helpers.arguments import Count, formula, record, whole
 from helpers.costs.rooflines.roofline import Move
@@ -24,11 +25,12 @@ from helpers.numeric import floor, maximum, nonzero, plain, where
 
 from .sharded_array import Axis, Mesh, bytes_each
 
+Ways = Literal[1, 2]
 KINDS = ("AllGather", "ReduceScatter", "AllReduce", "AllToAll", "Permute")
 
 
 @formula
-def all_gather(V, axes, ways: int = 2) -> Move:
+def all_gather(V, axes, ways: Ways = 2) -> Move:
     """Every device ends with every shard.
 
     One way round a ring of n, a shard of V/n crosses each link n-1 times.
@@ -60,13 +62,13 @@ def all_gather(V, axes, ways: int = 2) -> Move:
 
 
 @formula
-def reduce_scatter(V, axes, ways: int = 2) -> Move:
+def reduce_scatter(V, axes, ways: Ways = 2) -> Move:
     """Every device ends with the sum of one shard: an AllGather run backwards, with the same bytes and hops."""
     return all_gather(V, axes, ways)
 
 
 @formula
-def all_reduce(V, axes, ways: int = 2) -> Move:
+def all_reduce(V, axes, ways: Ways = 2) -> Move:
     """Every device ends with the whole sum.
 
     Round a ring a ReduceScatter, then an AllGather: twice the bytes and hops of one.
@@ -102,7 +104,7 @@ def all_reduce(V, axes, ways: int = 2) -> Move:
 
 
 @formula
-def all_to_all(V, axes, ways: int = 2) -> Move:
+def all_to_all(V, axes, ways: Ways = 2) -> Move:
     """Every device sends another block of its shard to each other one: a subscript moves to another dimension.
 
     Over one axis of n devices a block is V/n². A link carries, one way: n(n-1)/2 blocks of a ring that turns one way;
@@ -174,7 +176,7 @@ def seconds(move: Move, W, hop=HOP):
 
 
 @formula
-def bandwidth(V, axes, W, hop=HOP, ways: int = 2):
+def bandwidth(V, axes, W, hop=HOP, ways: Ways = 2):
     """Bytes/s that an AllGather of V bytes reaches: V over its time. It grows with V up to the links' rate.
 
     >>> f"{bandwidth(1e9, Axis(16), 4.5e10):.3g} {bandwidth(1e4, Axis(16), 4.5e10):.3g}"
@@ -185,7 +187,7 @@ def bandwidth(V, axes, W, hop=HOP, ways: int = 2):
 
 
 @formula
-def crossover(axes, W, hop=HOP, ways: int = 2):
+def crossover(axes, W, hop=HOP, ways: Ways = 2):
     """V below which an AllGather is bound by latency. Over one axis each shard is then a hop's worth of bytes, W·hop.
 
     >>> round(crossover(Axis(8), 4.5e10)), round(crossover(Axis(8), 4.5e10) / 8)
@@ -197,7 +199,7 @@ def crossover(axes, W, hop=HOP, ways: int = 2):
 
 
 @formula
-def overlapped(c, s, n: Count, ways: int = 2):
+def overlapped(c, s, n: Count, ways: Ways = 2):
     """Seconds of an AllGather over a ring of n whose blocks are multiplied as they pass: a collective matmul.
 
     c  seconds to multiply one block, of n
@@ -209,8 +211,6 @@ def overlapped(c, s, n: Count, ways: int = 2):
     >>> overlapped(1.0, 1.0, 4), overlapped(1.0, 1.0, 4, ways=1), overlapped(0.0, 3.0, 8), overlapped(1.0, 0.0, 8)
     (4.0, 4.0, 12.0, 8.0)
     """
-    if ways not in (1, 2):
-        raise ValueError(f"blocks travel 1 or 2 ways round a ring, not {ways}")
     if ways == 1:
         return (n - 1) * maximum(c, s) + c
     last = where(n % 2 == 0, 1, 2) * c
@@ -233,7 +233,9 @@ def chained(V, n: Count, chunks: Count, W, hop=HOP):
 
 
 @formula
-def over_dcn(kind: str, V, axes, pods, ways: int = 2) -> tuple[Move, ...]:
+def over_dcn(
+    kind: Literal["AllGather", "ReduceScatter", "AllReduce"], V, axes, pods, ways: Ways = 2
+) -> tuple[Move, ...]:
     """A collective over the slices' own axes and over `pods` of them, joined by the data-centre network.
 
     ReduceScatter inside, then across pods, then AllGather inside: so over the network each of a slice's n chips
@@ -251,11 +253,7 @@ def over_dcn(kind: str, V, axes, pods, ways: int = 2) -> tuple[Move, ...]:
     half, across = all_gather(V, axes, ways), V / n * (pods - 1) / pods
     if kind == "AllReduce":
         return (half, Move("dcn", 2 * across), half)
-    if kind == "AllGather":
-        return (Move("dcn", across), half)
-    if kind == "ReduceScatter":
-        return (half, Move("dcn", across))
-    raise ValueError(f"over pods there are AllGather, ReduceScatter and AllReduce, not {kind!r}")
+    return (Move("dcn", across), half) if kind == "AllGather" else (half, Move("dcn", across))
 
 
 @record
@@ -273,7 +271,7 @@ class Collective:
     Plans and traced programs both make these, so that "the program sends what the plan says" is equality.
     """
 
-    kind: str
+    kind: Literal[*KINDS]
     axes: tuple[str, ...]
     shape: tuple[int, ...]
     out: tuple[int, ...]
@@ -281,10 +279,6 @@ class Collective:
     times: int = 1
     note: str = field(default="", compare=False)
     within: int | None = None
-
-    def __post_init__(self):
-        if self.kind not in KINDS:
-            raise ValueError(f"a collective is one of {', '.join(KINDS)}, not {self.kind!r}")
 
     @property
     def bytes(self) -> float:
@@ -311,7 +305,7 @@ class Collective:
         share = {"AllReduce": 2 * (n - 1) / n, "Permute": 1.0}.get(self.kind, (n - 1) / n)
         return self.times * self.bytes * share
 
-    def move(self, mesh: Mesh, ways: int = 2) -> Move:
+    def move(self, mesh: Mesh, ways: Ways = 2) -> Move:
         """What it sends over the busiest link of this mesh, all runs."""
         if self.within is not None:
             raise ValueError(f"{self}: which links a group shares is not known, so time it along whole axes of a mesh")
@@ -348,8 +342,6 @@ def _wired(axes) -> None:
 
 def _steps(axis: Axis, ways: int):
     """Hops one after the other."""
-    if ways not in (1, 2):
-        raise ValueError(f"links are used one way or both ways, so ways is 1 or 2, not {ways}")
     if ways == 1 and axis.wraps is False:
         raise ValueError("along a line nothing comes round: an axis without wraparound needs both ways")
     return axis.n - 1 if ways == 1 else axis.steps

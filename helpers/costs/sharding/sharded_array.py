@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from math import prod
+from typing import Literal
 
 from helpers.arguments import formula, record, whole
 from helpers.costs.rooflines.hardware import Slice
@@ -47,13 +48,11 @@ class Axis:
 
     n: int
     wraps: bool = True
-    link: str = "ici"
+    link: Literal["ici", "dcn"] = "ici"
     stride: int = 1
 
     def __post_init__(self):
         whole(n=self.n)
-        if self.link not in ("ici", "dcn"):
-            raise ValueError(f"the chips of an axis are joined by ici or dcn, not by {self.link!r}")
 
     def __repr__(self) -> str:
         network = "" if self.link == "ici" else f", link={self.link!r}"

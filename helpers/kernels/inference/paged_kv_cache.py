@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from helpers.arguments import Count, declared
+from helpers.arguments import Count, formula
 from helpers.costs.transformers.config import Config
 from helpers.kernels import operands
 from helpers.kernels.attention import masks, softmax
@@ -139,7 +139,7 @@ class Exhausted(RuntimeError):
     """Too few pages are free; nothing has changed. A server waits, or takes another sequence's pages."""
 
 
-@declared
+@formula
 class Blocks:
     """Pages of `size` tokens each, and a table for every sequence that has a name.
 

@@ -84,4 +84,7 @@ def test_machines_are_those_of_the_chips():
         measured = {"A100": 499, "A100-40GB": 499, "B200": 860, "GB200": 860}.get(name, (673 + 690) / 2)  # H800, GH200
         assert g.latency("HBM") * g.clock == pytest.approx(measured, rel=0.01)
         assert g.latency("registers") * g.clock == pytest.approx(1)
-    refused((lambda: gpu("v5e"), "no L2 is listed"), (lambda: gpu("H100").latency("disk"), "not from 'disk'"))
+    refused(
+        (lambda: gpu("v5e"), "no L2 is listed"),
+        (lambda: gpu("H100").latency("disk"), "Machine.latency: memory is one of .*, 'HBM', not 'disk'"),
+    )

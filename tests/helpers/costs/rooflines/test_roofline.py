@@ -108,7 +108,7 @@ def test_errors_say_what_would_be_right():
     refused(
         (lambda: matmul(1, 1, 1, dtype="int8") + matmul(1, 1, 1), "different rates"),
         (lambda: time(Work(1, 1, (Move("dcn", 1),)), 1, 1), "give its bytes/s as dcn"),
-        (lambda: Move("usb", 1), "one of ici, dcn, pcie, fast"),
+        (lambda: Move("usb", 1), "Move: link is one of 'ici', 'dcn', 'pcie', 'fast', not 'usb'"),
     )
 
 

@@ -125,7 +125,7 @@ def test_collectives_as_programs_send_them():
 def test_errors_say_what_would_be_right():
     refused(
         (lambda: collectives.all_gather(1.0, ()), "at least one axis"),
-        (lambda: collectives.all_gather(1.0, Axis(4), ways=3), "ways is 1 or 2, not 3"),
+        (lambda: collectives.all_gather(1.0, Axis(4), ways=3), "all_gather: ways is one of 1, 2, not 3"),
         (lambda: collectives.all_gather(1.0, Axis(4, False), ways=1), "without wraparound needs both ways"),
         (lambda: collectives.all_to_all(1.0, Axis(4, False), ways=1), "without wraparound needs both ways"),
         (lambda: collectives.over_dcn("Permute", 1.0, Axis(4), 2), "not 'Permute'"),

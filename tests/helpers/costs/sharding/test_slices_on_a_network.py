@@ -53,7 +53,7 @@ def test_an_exchange_by_every_message(n, m):
 def test_axes_are_parted_by_their_links():
     assert parted(MESH.wires("XY")) == ((Axis(4),), 4) and parted(MESH.wires("Y")) == ((Axis(1),), 4)
     refused(
-        (lambda: Axis(4, link="wifi"), "joined by ici or dcn, not by 'wifi'"),
+        (lambda: Axis(4, link="wifi"), "Axis: link is one of 'ici', 'dcn', not 'wifi'"),
         (lambda: Collective("AllGather", ("Y",), (8, 8), (8, 32)).move(MESH), "lies over the network"),
     )
 
