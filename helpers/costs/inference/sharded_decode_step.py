@@ -24,7 +24,7 @@ from helpers.costs.sharding.sharded_array import bytes_each
 from helpers.costs.training import layout as layouts
 from helpers.costs.training.layout import Layout, lies
 from helpers.costs.transformers.config import Config
-from helpers.costs.transformers.layer_products import USUAL, attention_matrices
+from helpers.costs.transformers.layer_products import USUAL
 from helpers.numeric import ceil, minimum, plain
 
 from .prefill_and_decode_step import Pass, Point, Replica
@@ -157,7 +157,7 @@ def prefill_works(r: Replica, s: Slice, Y, Z, T, B=1) -> dict[str, Work]:
         role: Work(bytes=read * (1 / Y - 1 / n), dtype=r.math) for role, read in r.weights_read(tokens).items()
     }
     if c.mla:  # of the vectors that it gathers each chip makes its heads' keys and values
-        made = matmul(tokens, *attention_matrices(c)["kv_up"], bytes_each(r.math), 0, bytes_each(r.math), r.math)
+        made = matmul(tokens, *c.mixer(USUAL).matrices(c.D)["kv_up"], bytes_each(r.math), 0, bytes_each(r.math), r.math)
         more["projections"] += made * (c.L * (1 / Y - 1 / n))
     (score,), rows = c.mixer(USUAL).scores(absorbed=True), tokens / Z
     keys = score.cached / minimum(Y, ways_by_heads(c))

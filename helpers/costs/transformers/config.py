@@ -9,16 +9,16 @@ from collections import Counter
 from dataclasses import field, replace
 from math import lcm
 from os import PathLike
+from typing import Literal
 
 from helpers.arguments import record, whole
 from helpers.numeric import plain
 
 from . import hf_families
-from .mixers import MLA, Gemma3n, Heads, Indexer, Latent, LayerKind, Mixer
-from .states import Linear
+from .mixers import MLA, Gemma3n, Heads, Indexer, Latent, LayerKind
+from .states import Linear, Mixer
 
 NORMS = {"rms": 1, "layer": 2, "layer-no-bias": 1, "none": 0}  # parameters for each element normalised
-QK_NORMS = ("", "head", "full")
 BIASES = ("qkv", "o", "mlp", "router", "unembed")
 UNUSUAL = {
     "linear": "a layer of linear attention",
@@ -118,9 +118,9 @@ class Config:
     V: int
     gated: bool = True
     tied: bool = False
-    norm: str = "rms"
+    norm: Literal[*NORMS] = "rms"
     norms: int = 2
-    qk_norm: str = ""
+    qk_norm: Literal["", "head", "full"] = ""
     biases: str | tuple[str, ...] = ()
     positions: int = 0
     window: int | None = None
@@ -145,22 +145,14 @@ class Config:
         if self.H is None:
             object.__setattr__(self, "H", self._head())
         asked = (self.biases,) if isinstance(self.biases, str) else tuple(self.biases)
-        self._check_words(asked)
-        object.__setattr__(self, "biases", tuple(b for b in BIASES if b in asked))
+        object.__setattr__(self, "biases", (*(b for b in BIASES if b in asked), *(b for b in asked if b not in BIASES)))
         whole(**{s: getattr(self, s) for s in ("D", "L", "N", "K", "H", "F", "V")})
         whole(0, norms=self.norms, positions=self.positions, shared_kv=self.shared_kv)
-        if plain(self.N, self.K) and self.N % self.K:
-            raise ValueError(f"N={self.N} query heads cannot share K={self.K} KV heads evenly: make N a multiple of K")
-        self._check_windows()
-        if self.mla:
-            self._check_mla()
-        self._check_mixers()
-        if self.layers:
-            self._check_layers()
-        if self.moe and plain(self.L, self.moe.first_dense) and self.moe.first_dense >= self.L:
-            raise ValueError(
-                f"all L={self.L} layers are among the first_dense={self.moe.first_dense} without experts: drop moe or lower first_dense"
-            )
+        for name in ("window", "full_every"):
+            if getattr(self, name) is not None:
+                whole(**{name: getattr(self, name)})
+        for sentence in (*self._wrong_mixers(), *self._wrong_layers()):
+            raise ValueError(sentence)
 
     @classmethod
     def from_hf(cls, source: dict | str | PathLike) -> "Config":
@@ -176,9 +168,7 @@ class Config:
         ValueError: the config.json of a phi3 has no vocab_size: add it, or take one that has it
         """
         given = hf_families.fields(source)
-        records = {"moe": MoE, "mla": MLA, "linear": Linear, "indexer": Indexer, "gemma3n": Gemma3n}
-        made = {name: records[name](**x) if isinstance(x, dict) else x for name, x in given.items()}
-        return cls(**made)
+        return cls(**given | ({"moe": MoE(**given["moe"])} if "moe" in given else {}))
 
     def _head(self):
         if self.mla:
@@ -187,55 +177,46 @@ class Config:
             raise ValueError(f"D={self.D} does not split into N={self.N} heads: give the width of a head as H")
         return self.D // self.N if plain(self.D, self.N) else self.D / self.N
 
-    def _check_words(self, biases):
-        for what, got, known in (("norm", self.norm, tuple(NORMS)), ("qk_norm", self.qk_norm, QK_NORMS)):
-            if got not in known:
-                raise ValueError(f"{what} is one of {', '.join(map(repr, known))}, not {got!r}")
-        for b in biases:
+    # What is wrong with a decoder, sentence by sentence.
+
+    def _wrong_mixers(self):
+        for b in self.biases:
             if b not in BIASES:
-                raise ValueError(f"biases are any of {', '.join(map(repr, BIASES))}, not {b!r}")
-
-    def _check_windows(self):
-        if self.window is not None:
-            whole(window=self.window)
-        if self.full_every is not None:
-            whole(full_every=self.full_every)
-            if self.window is None and self.linear is None:
-                raise ValueError("full_every says which layers have no window: give the others a window too")
-
-    def _check_mla(self):
-        if plain(self.N, self.K) and self.K != self.N:
-            raise ValueError(f"with mla every query head has keys of its own: K is N={self.N}, not {self.K}")
-        if plain(self.H, self.mla.v) and self.H != self.mla.v:
-            raise ValueError(f"with mla a head is as wide as its values: H is None or v={self.mla.v}, not {self.H}")
-        if self.qk_norm or {"qkv", "o"} & set(self.biases):
-            raise ValueError("mla brings norms of its own and has no biases: leave qk_norm, 'qkv' and 'o' out")
-
-    def _check_mixers(self):
+                yield f"biases are any of {', '.join(map(repr, BIASES))}, not {b!r}"
+        if plain(self.N, self.K) and self.N % self.K:
+            yield f"N={self.N} query heads cannot share K={self.K} KV heads evenly: make N a multiple of K"
+        if self.full_every is not None and self.window is None and self.linear is None:
+            yield "full_every says which layers have no window: give the others a window too"
+        if self.mla and plain(self.N, self.K) and self.K != self.N:
+            yield f"with mla every query head has keys of its own: K is N={self.N}, not {self.K}"
+        if self.mla and plain(self.H, self.mla.v) and self.H != self.mla.v:
+            yield f"with mla a head is as wide as its values: H is None or v={self.mla.v}, not {self.H}"
+        if self.mla and (self.qk_norm or {"qkv", "o"} & set(self.biases)):
+            yield "mla brings norms of its own and has no biases: leave qk_norm, 'qkv' and 'o' out"
         if self.linear and self.window is not None:
-            raise ValueError("layers that are not full are local or linear: give window or linear, not both")
+            yield "layers that are not full are local or linear: give window or linear, not both"
         if self.indexer and (self.mla is None or self.mla.q_rank is None or self.window is not None):
-            raise ValueError("an indexer chooses keys of latent attention without windows: give mla with a q_rank")
+            yield "an indexer chooses keys of latent attention without windows: give mla with a q_rank"
         if self.mla and (self.linear or self.output_gate or (plain(self.shared_kv) and self.shared_kv)):
-            raise ValueError("latent attention has no linear, output_gate or shared_kv here: leave them out, or mla")
-        if not plain(self.shared_kv, self.L) or not self.shared_kv:
-            return
-        cached = self.L - self.shared_kv
-        if self.linear or cached < (self.full_every or 1) or (self.moe and self.moe.first_dense > cached):
-            raise ValueError(
-                f"the last shared_kv={self.shared_kv} of L={self.L} layers read caches of earlier ones: "
-                "leave a layer of each kind before them, none of them linear"
-            )
+            yield "latent attention has no linear, output_gate or shared_kv here: leave them out, or mla"
 
-    def _check_layers(self):
-        if len(self.layers) != self.L:
-            raise ValueError(f"layers has {len(self.layers)} of the L={self.L} layers: list each of them")
-        if self.window or self.full_every or self.linear or self.shared_kv or self.indexer:
-            raise ValueError(
-                "layers say what each layer is: leave window, full_every, linear, indexer and shared_kv out"
-            )
+    def _wrong_layers(self):
+        if plain(self.shared_kv, self.L) and self.shared_kv:
+            cached = self.L - self.shared_kv
+            if self.linear or cached < (self.full_every or 1) or (self.moe and self.moe.first_dense > cached):
+                yield (
+                    f"the last shared_kv={self.shared_kv} of L={self.L} layers read caches of earlier ones: "
+                    "leave a layer of each kind before them, none of them linear"
+                )
+        if self.layers and len(self.layers) != self.L:
+            yield f"layers has {len(self.layers)} of the L={self.L} layers: list each of them"
+        if self.layers and (self.window or self.full_every or self.linear or self.shared_kv or self.indexer):
+            yield "layers say what each layer is: leave window, full_every, linear, indexer and shared_kv out"
         if any(kind.moe for kind in self.layers) and self.moe is None:
-            raise ValueError("layers have experts: give moe too")
+            yield "layers have experts: give moe too"
+        if self.moe and plain(self.L, self.moe.first_dense) and self.moe.first_dense >= self.L:
+            first = self.moe.first_dense
+            yield f"all L={self.L} layers are among the first_dense={first} without experts: drop moe or lower first_dense"
 
     @property
     def G(self):
@@ -312,15 +293,11 @@ class Config:
     def _first(self, L) -> tuple:
         """Of the first L layers, how many are local (or linear) and how many full: with a dense MLP, and with experts."""
         m, mixed = self.moe, self.window is not None or self.linear is not None
-        full = 0 if mixed else L
-        if mixed and self.full_every is not None:
-            full = _multiples(self.full_every, 0, L)
-        moe = both = 0
-        if m is not None:
-            moe = both = _multiples(m.every, m.first_dense, L)
-            if mixed:
-                both = _multiples(lcm(m.every, self.full_every), m.first_dense, L) if self.full_every else 0
-        return (L - full - moe + both if mixed else 0), moe - both, full - both, both
+        every = self.full_every if mixed else 1
+        full = L if every == 1 else _multiples(every, 0, L) if every else 0
+        moe = _multiples(m.every, m.first_dense, L) if m else 0
+        both = moe if every == 1 else _multiples(lcm(m.every, every), m.first_dense, L) if m and every else 0
+        return 0 if every == 1 else L - full - moe + both, moe - both, full - both, both
 
     @property
     def mixers(self) -> tuple[tuple[LayerKind, int], ...]:

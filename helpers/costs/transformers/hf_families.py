@@ -11,9 +11,159 @@ from pathlib import Path
 
 from helpers.arguments import formula
 
-from . import hf_layers as layers, hf_readers as readers
-from .hf_fields import ABSENT, Fields, family, few
-from .hf_layers import by_layer
+from . import hf_layers as layers
+from .hf_fields import ABSENT, Fields, family, few, latent, mixture
+from .hf_layers import BALANCE, by_layer, shared_indexers
+from .mixers import Gemma3n, Indexer
+from .states import Linear
+
+# Readers: what several fields of a file together say in a `Config`; each refuses with a sentence what that cannot say.
+
+LOCAL = ("sliding_attention", "chunked_attention", "linear_attention")
+"""What layer_types calls layers that are not full."""
+
+
+def pattern(f: Fields, every: int | None) -> dict:
+    """full_every of layer_types, or `every` if there are none: 1 if all are full, None if all are local; else which are local."""
+    kinds, L = f.layers("layer_types"), f["num_hidden_layers"]
+    if kinds is None:
+        return {"full_every": every}
+    if unknown := sorted(set(kinds) - {"full_attention", *LOCAL}):
+        where = [i for i, kind in enumerate(kinds) if kind in unknown]
+        f.refuse("layer_types", f"layers {few(where)} are {unknown[0]}; known are full_attention, {', '.join(LOCAL)}")
+    full = [i for i, kind in enumerate(kinds) if kind == "full_attention"]
+    step = full[0] + 1 if full else None
+    if full and full != list(range(step - 1, L, step)):
+        return {"local": [kind != "full_attention" for kind in kinds]}
+    return {"full_every": step}
+
+
+def windows(field: str = "sliding_window", every: int | None = None):
+    """A reader: local layers with a window, every n-th of which is full, or those of a list."""
+
+    def read(f: Fields) -> dict:
+        window, rule = f.get(field), pattern(f, f.get("sliding_window_pattern", every))
+        return {} if window is None or rule == {"full_every": 1} else {"window": window, **rule}
+
+    return read
+
+
+def qwen_windows(f: Fields) -> dict:
+    """Windows only where use_sliding_window is on, and then from layer max_window_layers on."""
+    if not f.flag("use_sliding_window"):
+        return {}
+    first, L = f.get("max_window_layers", 0), f["num_hidden_layers"]
+    if 0 < first < L:
+        return {"window": f["sliding_window"], "local": [i >= first for i in range(L)]}
+    return {} if first else {"window": f["sliding_window"]}
+
+
+def made(kind: type, field: str, prefix: str, **names: str):
+    """A reader: a record of `Config`, by the names that the file has for its fields."""
+    return lambda f: {field: kind(**{name: f[prefix + own] for name, own in names.items()})}
+
+
+def experts(E: str, F: str = "moe_intermediate_size", k: str = "num_experts_per_tok"):
+    """A reader: experts in every layer."""
+    return lambda f: {"moe": mixture(f, E, k, F)}
+
+
+def qwen_experts(f: Fields) -> dict:
+    moe = mixture(f, "num_experts")
+    dense = sorted(f.typed("mlp_only_layers", i, int) for i in f.get("mlp_only_layers", [], list))
+    step, L, lists = f.get("decoder_sparse_step", 1), f["num_hidden_layers"], {}
+    if dense == list(range(len(dense))):
+        moe |= {"first_dense": len(dense), "every": step}
+    else:
+        lists = {"sparse": [i not in dense and (i + 1) % step == 0 for i in range(L)]}
+    if shared := f.get("shared_expert_intermediate_size"):
+        if shared % (width := moe["F"]):
+            why = f"the shared expert of all layers has to be as wide as a whole number of experts of {width}"
+            f.refuse("shared_expert_intermediate_size", why)
+        moe |= {"shared": shared // width, "shared_gate": True}
+    return {"moe": moe, **lists}
+
+
+def deepseek_experts(f: Fields) -> dict:
+    if f.get("n_routed_experts") is None:
+        return {}
+    dense, step, L = f.get("first_k_dense_replace", 0), f.get("moe_layer_freq", 1), f["num_hidden_layers"]
+    moe, words = mixture(f, shared=f.get("n_shared_experts", 0), first_dense=dense), f.layers("mlp_layer_types")
+    sparse = [word != "dense" for word in words or []] or [i >= dense and i % step == 0 for i in range(L)]
+    return {"moe": moe} if sparse == [i >= dense for i in range(L)] else {"moe": moe, "sparse": sparse}
+
+
+def latent_heads(f: Fields) -> dict:
+    return {"mla": latent(f), "H": None, "K": f["num_attention_heads"]}
+
+
+def indexer(f: Fields) -> dict:
+    if any(kind != "full" for kind in f.layers("indexer_types") or []):
+        return shared_indexers(f)
+    return made(Indexer, "indexer", "index_", heads="n_heads", width="head_dim", top="topk")(f)
+
+
+def delta(f: Fields) -> dict:
+    """Gated DeltaNet, but for every n-th layer, whose attention has a gate."""
+    heads = dict(heads="num_value_heads", key_heads="num_key_heads", key="key_head_dim", value="value_head_dim")
+    linear = made(Linear, "linear", "linear_", **heads, kernel="conv_kernel_dim")(f)
+    return linear | pattern(f, f.get("full_attention_interval", 4)) | {"output_gate": True}
+
+
+def gemma3n(f: Fields) -> dict:
+    tables = dict(V="vocab_size_per_layer_input", width="hidden_size_per_layer_input")
+    read = made(Gemma3n, "gemma3n", "", streams="altup_num_inputs", laurel="laurel_rank", **tables)
+    return read(f) | {"shared_kv": f["num_kv_shared_layers"]}
+
+
+def llama4(f: Fields) -> dict:
+    rotary = f.get("no_rope_layers", [], list)
+    every = f.get("no_rope_layer_interval", 4)
+    if rotary and rotary != [int((i + 1) % every != 0) for i in range(len(rotary))]:
+        odd = [i for i, has in enumerate(rotary) if has != ((i + 1) % every != 0)]
+        f.refuse(
+            "no_rope_layers",
+            f"every {every}th layer has to be full, without rotary positions, and layers {few(odd)} are not so",
+        )
+    step = f.get("interleave_moe_layer_step", 1)
+    moe = mixture(f, "num_local_experts", F="intermediate_size", shared=1, every=step)
+    return windows("attention_chunk_size", every)(f) | {"F": f["intermediate_size_mlp"], "moe": moe}
+
+
+def falcon(f: Fields) -> dict:
+    new, parallel = f.flag("new_decoder_architecture"), f.flag("parallel_attn", True)
+    K = f["num_attention_heads"] if not (new or f.flag("multi_query")) else f.get("num_kv_heads") if new else 1
+    return {"K": K or f["num_attention_heads"], "parallel": new or parallel, "norms": 1 if parallel and not new else 2}
+
+
+def norms_of(kind: str):
+    """A reader: norms of queries and keys, over a "head" or over the "full" width, where use_qk_norm is on."""
+    return lambda f: {"qk_norm": kind if f.flag("use_qk_norm") else ""}
+
+
+def ernie_experts(f: Fields) -> dict:
+    """ERNIE 4.5: experts from one layer to another, every n-th of these."""
+    shared, first = f["moe_num_shared_experts"], f["moe_layer_start_index"]
+    step = f.get("moe_layer_interval", 1)
+    moe = mixture(f, "moe_num_experts", "moe_k", shared=shared, first_dense=first, every=step)
+    end, L = f.get("moe_layer_end_index", -1), f["num_hidden_layers"]
+    if end not in (-1, L - 1):
+        f.refuse("moe_layer_end_index", f"experts have to go on to the last layer, {L - 1}")
+    layers = sum(i >= first and (i + 1) % step == 0 for i in range(L))
+    return {"moe": moe, "beside": (0, layers * moe["E"]), "said": (BALANCE,)}
+
+
+def minimax(f: Fields) -> dict:
+    """MiniMax-M2; layers of lightning attention, as in MiniMax-Text-01, have a state of another kind than Gated DeltaNet's."""
+    for field, full in (("attn_type_list", 1), ("layer_types", "full_attention")):
+        if lightning := [i for i, kind in enumerate(f.get(field, [], list)) if kind != full]:
+            f.refuse(field, f"layers {few(lightning)} have lightning attention, which is not known here")
+    if f.get("qk_norm_type", "per_layer", str) != "per_layer":
+        f.refuse("qk_norm_type", "queries and keys of all layers have to be normed over all heads at once, per_layer")
+    return norms_of("full")(f)
+
+
+# Architectures: what they fix, how they name their sizes, and which readers see to the rest.
 
 EVERY = ("qkv", "o", "mlp")
 ATTENTION = {"attention_bias": ("qkv", "o")}
@@ -25,44 +175,9 @@ GPT = PLAIN | dict(four_wide=True)
 N_NAMES = {"hidden_size": "n_embd", "num_hidden_layers": "n_layer", "num_attention_heads": "n_head"}
 
 _LLAMA = dict(switches=ATTENTION | {"mlp_bias": ("mlp",)})
-_QWEN2 = family(readers.qwen_windows, biases=("qkv",))
-_QWEN3 = dict(qk_norm="head", switches=ATTENTION, defaults={"head_dim": 128})
-_QWEN3_MOE = family(readers.qwen_windows, readers.qwen_experts, **_QWEN3 | {"defaults": {}})
 _COHERE = dict(norm="layer-no-bias", norms=1, parallel=True, switches=ATTENTION)
-_GEMMA3 = family(
-    readers.windows(every=6),
-    norms=4, qk_norm="head", switches=ATTENTION,
-    defaults=TIED | dict(head_dim=256, num_attention_heads=8, num_key_value_heads=4, vocab_size=262208, sliding_window=4096),
-)  # fmt: skip
-_GEMMA3N = family(
-    readers.windows(every=5), readers.gemma3n,
-    norms=4, qk_norm="head", switches=ATTENTION,
-    defaults=TIED | dict(head_dim=256, sliding_window=512, laurel_rank=64, altup_num_inputs=4, vocab_size_per_layer_input=262144,
-                         hidden_size_per_layer_input=256),
-)  # fmt: skip
-_LLAMA4 = family(readers.llama4, switches=ATTENTION, defaults={"attention_chunk_size": 8192})
 _LATENT = dict(never=NO_BIAS, defaults={"q_lora_rank": 1536, "n_shared_experts": 1, "first_k_dense_replace": 3})
 _NEXT = dict(qk_norm="head", switches=ATTENTION, defaults={"head_dim": 256, "linear_conv_kernel_dim": 4})
-_QWEN35 = family(readers.delta, **_NEXT)
-_QWEN35_MOE = family(readers.qwen_experts, readers.delta, names={"intermediate_size": "moe_intermediate_size"}, **_NEXT)
-_GEMMA4 = family(
-    layers.gemma4, switches=ATTENTION,
-    defaults=TIED | dict(head_dim=256, num_key_value_heads=4, sliding_window=512, vocab_size_per_layer_input=262144),
-)  # fmt: skip
-_MIMO2 = family(layers.two_heads, defaults={"sliding_window": 128}, switches={"attention_bias": ("qkv",)})
-_STEP = family(
-    layers.step,
-    names={"num_key_value_heads": "num_attention_groups"}, defaults={"head_dim": 128, "sliding_window": 512},
-)  # fmt: skip
-_GLM4_MOE = family(
-    readers.deepseek_experts, readers.norms_of("head"), switches={"attention_bias": ("qkv",)},
-    defaults={"n_shared_experts": 1, "first_k_dense_replace": 1},
-)  # fmt: skip
-_M3 = family(layers.block_sparse, defaults={"head_dim": 128, "dense_intermediate_size": 12288})
-_M2 = family(
-    readers.experts("num_local_experts", "intermediate_size"), readers.minimax,
-    never={"shared_intermediate_size": "no layer has a shared expert here"}, defaults={"head_dim": 128, "use_qk_norm": True},
-)  # fmt: skip
 
 FAMILIES = {
     "llama": family(**_LLAMA),
@@ -75,7 +190,7 @@ FAMILIES = {
     ),
     "ernie4_5": family(switches={"use_bias": (*EVERY, "unembed")}, defaults=TIED | {"head_dim": 128}),
     "ernie4_5_moe": family(
-        readers.ernie_experts,
+        ernie_experts,
         switches={"use_bias": (*EVERY, "unembed")},
         defaults=TIED | {"num_key_value_heads": 4, "moe_num_shared_experts": 2, "moe_layer_start_index": 1},
     ),
@@ -86,33 +201,33 @@ FAMILIES = {
         gated=False, switches=ATTENTION | {"mlp_bias": ("mlp",)},
         defaults={"num_key_value_heads": 8, "head_dim": 128, "intermediate_size": 21504},
     ),
-    "mistral": family(readers.windows(), defaults={"sliding_window": 4096}),
-    "ministral3": family(readers.windows()),
-    "mixtral": family(readers.windows(), readers.experts("num_local_experts", "intermediate_size")),
-    "qwen2": _QWEN2,
-    "qwen2_vl": _QWEN2,
-    "qwen2_vl_text": _QWEN2,
-    "qwen2_5_vl": _QWEN2,
-    "qwen2_5_vl_text": _QWEN2,
-    "mimo": _QWEN2,
-    "qwen3": family(readers.qwen_windows, **_QWEN3),
-    "qwen3_vl_text": family(readers.qwen_windows, **_QWEN3),
-    "qwen2_moe": family(readers.qwen_windows, readers.qwen_experts, biases=("qkv",)),
-    "qwen3_moe": _QWEN3_MOE,
-    "qwen3_vl_moe_text": _QWEN3_MOE,
-    "qwen3_next": family(readers.qwen_experts, readers.delta, **_NEXT),
-    "qwen3_5": _QWEN35,
-    "qwen3_5_text": _QWEN35,
-    "qwen3_5_moe": _QWEN35_MOE,
-    "qwen3_5_moe_text": _QWEN35_MOE,
+    "mistral": family(windows(), defaults={"sliding_window": 4096}),
+    "ministral3": family(windows()),
+    "mixtral": family(windows(), experts("num_local_experts", "intermediate_size")),
+    "qwen2": family(qwen_windows, biases=("qkv",)),
+    "qwen3": family(qwen_windows, qk_norm="head", switches=ATTENTION, defaults={"head_dim": 128}),
+    "qwen2_moe": family(qwen_windows, qwen_experts, biases=("qkv",)),
+    "qwen3_moe": family(qwen_windows, qwen_experts, qk_norm="head", switches=ATTENTION),
+    "qwen3_next": family(qwen_experts, delta, **_NEXT),
+    "qwen3_5": family(delta, **_NEXT),
+    "qwen3_5_moe": family(qwen_experts, delta, names={"intermediate_size": "moe_intermediate_size"}, **_NEXT),
     "gemma": family(**GEMMA),
-    "gemma2": family(readers.windows(every=2), norms=4, **GEMMA | {"defaults": GEMMA["defaults"] | {"sliding_window": 4096}}),
-    "gemma3": _GEMMA3,
-    "gemma3_text": _GEMMA3,
-    "gemma3n": _GEMMA3N,
-    "gemma3n_text": _GEMMA3N,
-    "gemma4": _GEMMA4,
-    "gemma4_text": _GEMMA4,
+    "gemma2": family(windows(every=2), norms=4, **GEMMA | {"defaults": GEMMA["defaults"] | {"sliding_window": 4096}}),
+    "gemma3": family(
+        windows(every=6),
+        norms=4, qk_norm="head", switches=ATTENTION,
+        defaults=TIED | dict(head_dim=256, num_attention_heads=8, num_key_value_heads=4, vocab_size=262208, sliding_window=4096),
+    ),
+    "gemma3n": family(
+        windows(every=5), gemma3n,
+        norms=4, qk_norm="head", switches=ATTENTION,
+        defaults=TIED | dict(head_dim=256, sliding_window=512, laurel_rank=64, altup_num_inputs=4, vocab_size_per_layer_input=262144,
+                             hidden_size_per_layer_input=256),
+    ),
+    "gemma4": family(
+        layers.gemma4, switches=ATTENTION,
+        defaults=TIED | dict(head_dim=256, num_key_value_heads=4, sliding_window=512, vocab_size_per_layer_input=262144),
+    ),
     "gpt2": family(
         lambda f: {"positions": f["n_positions"]},
         biases=EVERY, names=N_NAMES | {"intermediate_size": "n_inner"}, defaults=TIED,
@@ -126,34 +241,34 @@ FAMILIES = {
         biases=(*EVERY, "unembed"), parallel=True, norms=1,
         never={"qk_layernorm": "no layer norms its queries and keys with a shift here"}, **PLAIN,
     ),
-    "phi3": family(readers.windows()),
+    "phi3": family(windows()),
     "olmo": family(norm="none", switches=ATTENTION),
     "olmo2": family(qk_norm="full", switches=ATTENTION),
-    "olmo3": family(readers.windows(every=4), qk_norm="full", switches=ATTENTION, defaults={"sliding_window": 4096}),
-    "cohere": family(readers.norms_of("full"), defaults=TIED, **_COHERE),
-    "cohere2": family(readers.windows(every=4), defaults=TIED | {"sliding_window": 4096}, **_COHERE),
+    "olmo3": family(windows(every=4), qk_norm="full", switches=ATTENTION, defaults={"sliding_window": 4096}),
+    "cohere": family(norms_of("full"), defaults=TIED, **_COHERE),
+    "cohere2": family(windows(every=4), defaults=TIED | {"sliding_window": 4096}, **_COHERE),
     "falcon": family(
-        readers.falcon, names={"intermediate_size": "ffn_hidden_size"}, switches={"bias": EVERY},
+        falcon, names={"intermediate_size": "ffn_hidden_size"}, switches={"bias": EVERY},
         defaults=TIED | {"multi_query": True, "parallel_attn": True}, **GPT,
     ),
     "bloom": family(
         biases=EVERY, embed_norm=True, defaults=TIED,
         names={"num_hidden_layers": "n_layer", "num_attention_heads": "n_head"}, **GPT,
     ),
-    "starcoder2": family(readers.windows(), switches={"use_bias": EVERY}, defaults=TIED | {"use_bias": True}, **PLAIN),
-    "deepseek": family(readers.deepseek_experts, switches=ATTENTION),
+    "starcoder2": family(windows(), switches={"use_bias": EVERY}, defaults=TIED | {"use_bias": True}, **PLAIN),
+    "deepseek": family(deepseek_experts, switches=ATTENTION),
     "deepseek_v2": family(
-        readers.latent, readers.deepseek_experts,
+        latent_heads, deepseek_experts,
         never=NO_BIAS, defaults={"q_lora_rank": 1536, "n_shared_experts": 2},
     ),
-    "deepseek_v3": family(readers.latent, readers.deepseek_experts, **_LATENT),
-    "kimi_k2": family(readers.latent, readers.deepseek_experts, **_LATENT),
-    "deepseek_v32": family(readers.latent, readers.deepseek_experts, readers.indexer, **_LATENT),
-    "glm_moe_dsa": family(readers.latent, readers.deepseek_experts, readers.indexer, **_LATENT),
-    "glm4_moe": _GLM4_MOE,
-    "glm4v_moe_text": _GLM4_MOE,
+    "deepseek_v3": family(latent_heads, deepseek_experts, **_LATENT),
+    "deepseek_v32": family(latent_heads, deepseek_experts, indexer, **_LATENT),
+    "glm4_moe": family(
+        deepseek_experts, norms_of("head"), switches={"attention_bias": ("qkv",)},
+        defaults={"n_shared_experts": 1, "first_k_dense_replace": 1},
+    ),
     "glm4_moe_lite": family(
-        readers.latent, readers.deepseek_experts, layers.balanced,
+        latent_heads, deepseek_experts, layers.balanced,
         never=NO_BIAS, defaults={"n_shared_experts": 1, "first_k_dense_replace": 1},
     ),
     "kimi_linear": family(layers.kimi_linear, never=NO_BIAS, defaults={"first_k_dense_replace": 1, "num_shared_experts": 1}),
@@ -161,36 +276,39 @@ FAMILIES = {
         layers.compressed,
         names={"intermediate_size": "moe_intermediate_size"}, defaults={"hc_mult": 4, "num_key_value_heads": 1}, never=NO_BIAS,
     ),
-    "mimo_v2_flash": _MIMO2,
-    "mimo_v2": _MIMO2,
-    "step3p5": _STEP,
-    "step3p7_text": _STEP,
-    "minimax_m3": _M3,
-    "minimax_m3_vl": _M3,
-    "minimax_m3_vl_text": _M3,
-    "minimax_m2": _M2,
-    "minimax": _M2,
+    "mimo_v2": family(layers.two_heads, defaults={"sliding_window": 128}, switches={"attention_bias": ("qkv",)}),
+    "step3p5": family(
+        layers.step,
+        names={"num_key_value_heads": "num_attention_groups"}, defaults={"head_dim": 128, "sliding_window": 512},
+    ),
+    "minimax_m3": family(layers.block_sparse, defaults={"head_dim": 128, "dense_intermediate_size": 12288}),
+    "minimax_m2": family(
+        experts("num_local_experts", "intermediate_size"), minimax,
+        never={"shared_intermediate_size": "no layer has a shared expert here"}, defaults={"head_dim": 128, "use_qk_norm": True},
+    ),
     "gpt_oss": family(
-        readers.windows(every=2), readers.experts("num_local_experts", "intermediate_size"),
+        windows(every=2), experts("num_local_experts", "intermediate_size"),
         biases=("mlp", "router"), sinks=True, switches=ATTENTION, defaults={"attention_bias": True, "sliding_window": 128},
     ),
-    "llama4": _LLAMA4,
-    "llama4_text": _LLAMA4,
+    "llama4": family(llama4, switches=ATTENTION, defaults={"attention_chunk_size": 8192}),
     "dbrx": family(
-        readers.experts("ffn_config.moe_num_experts", "intermediate_size", "ffn_config.moe_top_k"),
+        experts("ffn_config.moe_num_experts", "intermediate_size", "ffn_config.moe_top_k"),
         norm="layer-no-bias",
         names={"hidden_size": "d_model", "num_hidden_layers": "n_layers", "num_attention_heads": "n_heads",
                "num_key_value_heads": "attn_config.kv_n_heads", "intermediate_size": "ffn_config.ffn_hidden_size"},
     ),
 }  # fmt: skip
+SAME = {
+    "qwen2_vl": "qwen2", "qwen2_vl_text": "qwen2", "qwen2_5_vl": "qwen2", "qwen2_5_vl_text": "qwen2", "mimo": "qwen2",
+    "qwen3_vl_text": "qwen3", "qwen3_vl_moe_text": "qwen3_moe", "qwen3_5_text": "qwen3_5",
+    "qwen3_5_moe_text": "qwen3_5_moe", "gemma3_text": "gemma3", "gemma3n_text": "gemma3n", "gemma4_text": "gemma4",
+    "glm4v_moe_text": "glm4_moe", "mimo_v2_flash": "mimo_v2", "step3p7_text": "step3p5",
+    "minimax_m3_vl": "minimax_m3", "minimax_m3_vl_text": "minimax_m3", "minimax": "minimax_m2",
+    "llama4_text": "llama4", "kimi_k2": "deepseek_v3", "glm_moe_dsa": "deepseek_v32",
+}  # fmt: skip
+"""Names under which a file has all fields of another architecture's: newer models of it, and decoders of those that see."""
+FAMILIES |= {name: FAMILIES[other] for name, other in SAME.items()}
 
-
-SIZES = {
-    "D": "hidden_size",
-    "L": "num_hidden_layers",
-    "N": "num_attention_heads",
-    "V": "vocab_size",
-}
 TEXTS = "text_config", "llm_config", "language_config"  # the decoder of a model that sees or hears as well
 MHA = (
     "llama", "gpt2", "gpt_neox", "phi", "phi3", "olmo", "olmo2", "cohere", "falcon", "bloom",
@@ -200,7 +318,7 @@ MHA = (
 
 
 def _sizes(f: Fields) -> dict:
-    out = {symbol: f[name] for symbol, name in SIZES.items()}
+    out = {"D": f["hidden_size"], "L": f["num_hidden_layers"], "N": f["num_attention_heads"], "V": f["vocab_size"]}
     if not f.family.sized:
         return out | {"tied": f.flag("tie_word_embeddings")}
     out["F"] = _width(f)

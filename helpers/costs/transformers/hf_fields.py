@@ -1,8 +1,9 @@
 """Fields of a config.json under the names that llama's has, each read as the type that it has to have (chapter 3)."""
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 
-from helpers.arguments import record, unchecked
+from .mixers import MLA
 
 ABSENT = object()
 CALLED = {int: "a whole number", bool: "true or false", str: "a word in quotes", list: "a list", dict: "an object"}
@@ -70,37 +71,47 @@ class Fields:
         raise ValueError(f"{self.family.names.get(field, field)}{shown} of this {self.type} cannot be read: {why}")
 
 
+def mixture(f: Fields, E="n_routed_experts", k="num_experts_per_tok", F="moe_intermediate_size", **more) -> dict:
+    """Fields of a `MoE`: E, k and F by the names that the file has for them, and more."""
+    return {"E": f[E], "k": f[k], "F": f[F], **more}
+
+
+def latent(f: Fields) -> MLA:
+    """Latent attention, by the names that all files have for its widths."""
+    names = "kv_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim"
+    return MLA(f.get("q_lora_rank"), *(f[name] for name in names))
+
+
 def few(layers: list[int]) -> str:
     """The first of them, as a sentence names them."""
     return ", ".join(map(str, layers[:4])) + (", …" if len(layers) > 4 else "")
 
 
-@record
+@dataclass(frozen=True)
 class Family:
     """How the config.json of one architecture is read.
 
+    readers   of fields that do not stand below, in order
     fixed     fields of `Config` that all its models have
     names     its own names of the usual fields
     defaults  what transformers takes for an absent field
     switches  fields that switch biases on, and which
-    readers   of the other fields, in order
     never     fields that have to be absent or false, and why
     sized     its widths stand in the file once for all layers
     four_wide  an MLP whose width is not given is 4·hidden_size wide
     """
 
-    fixed: dict
-    names: dict
-    defaults: dict
-    switches: dict
     readers: tuple[Callable[[Fields], dict], ...]
-    never: dict
-    sized: bool
-    four_wide: bool
+    fixed: dict
+    names: dict = field(default_factory=dict)
+    defaults: dict = field(default_factory=dict)
+    switches: dict = field(default_factory=dict)
+    never: dict = field(default_factory=dict)
+    sized: bool = True
+    four_wide: bool = False
 
 
-def family(
-    *readers, names=None, defaults=None, switches=None, never=None, sized=True, four_wide=False, **fixed
-) -> Family:
-    with unchecked():
-        return Family(fixed, names or {}, defaults or {}, switches or {}, readers, never or {}, sized, four_wide)
+def family(*readers, **given) -> Family:
+    """One with these readers; what is given beside its own fields is `fixed`."""
+    own = {name: given.pop(name) for name in Family.__dataclass_fields__ if name in given}
+    return Family(readers, given, **own)

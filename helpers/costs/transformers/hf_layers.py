@@ -5,11 +5,12 @@ holds: numbers that balance the load of experts too, which a rule sets and no gr
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from math import ceil
 
-from .hf_fields import Fields, few
-from .mixers import MLA, Compressed, Heads, Indexer, Latent, LayerKind, NoMixer
-from .states import ChannelDecay, Linear, Mamba2
+from .hf_fields import Fields, few, latent, mixture
+from .mixers import Compressed, Gemma3n, Heads, Indexer, Latent, LayerKind, NoMixer
+from .states import ChannelDecay, Mamba2
 
 BALANCE = "numbers that balance the load of experts are counted, as the checkpoint holds them"
 STREAMS = "several residual streams as the weights that mix them"
@@ -30,11 +31,8 @@ def by_layer(out: dict) -> dict:
     gate = "full" if out.pop("output_gate", False) else ""
     H = out["H"] or out["D"] // out["N"]
     heads = Heads(out["N"], out["K"], H, None, out.get("qk_norm", ""), gate, sinks=out.get("sinks", False))
-    state = Linear(**linear) if linear else None
-    kinds = [
-        LayerKind(window if near else None, has, mixer=state if near and state else heads)
-        for near, has in zip(local, sparse)
-    ]
+    layers = zip(local, sparse)
+    kinds = (LayerKind(window if near else None, has, mixer=near and linear or heads) for near, has in layers)
     return out | {"layers": tuple(kinds)}
 
 
@@ -65,23 +63,16 @@ def _sparse(f: Fields, dense: int = 0) -> list[bool]:
 
 
 def _experts(f: Fields, layers: int, *names: str, balanced: bool = True, **more) -> dict:
-    """Experts in so many layers, by the file's names of E, k and F, with the numbers that balance them."""
-    usual = ("n_routed_experts", "num_experts_per_tok", "moe_intermediate_size")
-    moe = dict(zip(("E", "k", "F"), (f[name] for name in (*names, *usual[len(names) :]))))
-    shared = {} if "shared" in more else {"shared": f.get("n_shared_experts", 0)}
-    out = {"moe": moe | shared | more, "beside": (0, layers * moe["E"] if balanced else 0)}
-    return out | ({"said": (BALANCE,)} if balanced else {})
-
-
-def _latent(f: Fields) -> MLA:
-    names = "kv_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim"
-    return MLA(f.get("q_lora_rank"), *(f[name] for name in names))
+    """Experts in so many layers, by the file's `names` of E, k and F, with the numbers that balance them."""
+    moe = mixture(f, *names, **{"shared": f.get("n_shared_experts", 0)} | more)
+    balance = {"beside": (0, layers * moe["E"]), "said": (BALANCE,)} if balanced else {"beside": (0, 0)}
+    return {"moe": moe, **balance}
 
 
 @listed
 def shared_indexers(f: Fields) -> dict:
     """GLM-5.2: every layer has an indexer's weights, and those that are "full" choose keys, for the layers after them too."""
-    mla = _latent(f)
+    mla = latent(f)
     sizes = [f["index_" + name] for name in ("n_heads", "head_dim", "topk")]
     sparse = _sparse(f, f.get("first_k_dense_replace", 0))
     full = [word == "full" for word in f.layers("indexer_types")]
@@ -95,8 +86,8 @@ def shared_indexers(f: Fields) -> dict:
 def kimi_linear(f: Fields) -> dict:
     """Kimi Linear and K3: latent attention in some layers, Kimi Delta Attention in the others, counted from 1."""
     D, L, N = f["hidden_size"], f["num_hidden_layers"], f["num_attention_heads"]
-    mla = _latent(f)
-    latent = Latent(N, mla, None, f.flag("mla_use_output_gate"))
+    mla = latent(f)
+    attention = Latent(N, mla, None, f.flag("mla_use_output_gate"))
     at = "linear_attn_config."
     sizes = f[at + "num_heads"], f[at + "head_dim"], f.get(at + "short_conv_kernel_size", 4)
     delta = ChannelDecay(*sizes, f.flag(at + "use_full_rank_gate"))
@@ -106,18 +97,24 @@ def kimi_linear(f: Fields) -> dict:
         f.refuse(at + "full_attn_layers", f"with kda_layers it has to name each of the layers 1 to {L} once")
     E, dense, step = f.get("num_experts"), f.get("first_k_dense_replace", 0), f.get("moe_layer_freq", 1)
     sparse = [E is not None and i >= dense and i % step == 0 for i in range(L)]
-    kinds = [LayerKind(moe=has, mixer=latent if i + 1 in full else delta) for i, has in enumerate(sparse)]
+    kinds = [LayerKind(moe=has, mixer=attention if i + 1 in full else delta) for i, has in enumerate(sparse)]
     out: dict = {"beside": (0, 0), "said": ()}
     if E:
         narrow, shared = f.get("routed_expert_hidden_size"), f.get("num_shared_experts", 0)
         out = _experts(f, sum(sparse), "num_experts", "num_experts_per_token", shared=shared, latent=narrow)
         normed = sum(sparse) * (narrow or 0) * f.flag("latent_moe_use_norm")
         out["beside"] = (0, out["beside"][1] + normed)
-    if f.get(
-        "attn_res_block_size"
-    ):  # mixers, feed-forwards and the end: a norm, and a vector that scores earlier blocks
+    if f.get("attn_res_block_size"):
+        # mixers, feed-forwards and the end: a norm, and a vector that scores earlier blocks
         out |= {"beside": (4 * D, out["beside"][1] + 2 * D), "said": (*out["said"], STREAMS)}
     return out | {"layers": tuple(kinds), "mla": mla, "K": N, "H": None}
+
+
+def _near_and_far(f: Fields, local: list[bool], sparse: list[bool], near: Heads, far: Heads) -> dict:
+    """Local layers with a mixer of their own, and which of all layers have experts."""
+    window = f["sliding_window"]
+    of = {True: (window, near), False: (None, far)}
+    return {"layers": tuple(LayerKind(of[x][0], has, mixer=of[x][1]) for x, has in zip(local, sparse))}
 
 
 @listed
@@ -125,20 +122,16 @@ def two_heads(f: Fields) -> dict:
     """MiMo-V2: local layers with KV heads of their own, values narrower than keys."""
     N, K, H, v = (f[n] for n in ("num_attention_heads", "num_key_value_heads", "head_dim", "v_head_dim"))
     own = lambda name, usual: f.get("swa_" + name, usual)  # noqa: E731
-    kinds = f.layers("hybrid_layer_pattern", int)
-    words = f.layers("layer_types") if kinds is None else None
-    if kinds is None and words is None:
-        words = ["full_attention" if i == 0 or (i + 1) % 6 == 0 else "" for i in range(f["num_hidden_layers"])]
-    local = [kind != 0 for kind in kinds] if kinds else [word != "full_attention" for word in words]
+    kinds = f.layers("hybrid_layer_pattern", int) or f.layers("layer_types")
+    if kinds is None:
+        kinds = [0 if i == 0 or (i + 1) % 6 == 0 else 1 for i in range(f["num_hidden_layers"])]
     sizes = own("num_attention_heads", N), own("num_key_value_heads", 2 * K), own("head_dim", H), own("v_head_dim", v)
     near = Heads(*sizes, sinks=f.flag("add_swa_attention_sink_bias", True))
     far = Heads(N, K, H, v, sinks=f.flag("add_full_attention_sink_bias"))
     sparse = _sparse(f, 1)
-    layers = [
-        LayerKind(f["sliding_window"] if is_near else None, has, mixer=near if is_near else far)
-        for is_near, has in zip(local, sparse)
-    ]
-    return _experts(f, sum(sparse)) | {"layers": tuple(layers)}
+    return _experts(f, sum(sparse)) | _near_and_far(
+        f, [x not in (0, "full_attention") for x in kinds], sparse, near, far
+    )
 
 
 @listed
@@ -151,34 +144,25 @@ def step(f: Fields) -> dict:
     gate = "head" if f.flag("use_head_wise_attn_gate") else ""
     K = f["num_key_value_heads"]
     far = Heads(N, K, H, None, "head", gate)
-    near = Heads(
-        f.get(other + "num_attention_heads", N), f.get(other + "num_attention_groups", K), f.get(other + "head_dim", H),
-        None, "head", gate,
-    )  # fmt: skip
+    wider = dict(N=("num_attention_heads", N), K=("num_attention_groups", K), H=("head_dim", H))
+    near = replace(far, **{symbol: f.get(other + name, usual) for symbol, (name, usual) in wider.items()})
     named = f.get("moe_layers_enum", None, (str, list))
     named = named.split(",") if isinstance(named, str) else named
     try:
         experts = set(range(3, L)) if named is None else {int(i) for i in named if str(i).strip()}
     except (TypeError, ValueError):
         f.refuse("moe_layers_enum", "it has to be numbers of layers")
-    layers = [
-        LayerKind(f["sliding_window"], i in experts, mixer=near)
-        if words[i] == "sliding_attention"
-        else LayerKind(moe=i in experts, mixer=far)
-        for i in range(L)
-    ]
+    local, sparse = [word == "sliding_attention" for word in words], [i in experts for i in range(L)]
     more = dict(balanced=f.flag("use_moe_router_bias"), shared=1, shared_F=f["share_expert_dim"])
-    out = _experts(f, sum(kind.moe for kind in layers), "moe_num_experts", "moe_top_k", **more)
-    return out | {"layers": tuple(layers)}
+    out = _experts(f, sum(sparse), "moe_num_experts", "moe_top_k", **more)
+    return out | _near_and_far(f, local, sparse, near, far)
 
 
 @listed
 def gemma4(f: Fields) -> dict:
     """Gemma 4: full layers with wider heads whose keys may be values; a scale for each layer; experts beside the dense MLP."""
-    L, N, K, H, F = (
-        f[n]
-        for n in ("num_hidden_layers", "num_attention_heads", "num_key_value_heads", "head_dim", "intermediate_size")
-    )
+    N, K, H, F = (f[n] for n in ("num_attention_heads", "num_key_value_heads", "head_dim", "intermediate_size"))
+    L = f["num_hidden_layers"]
     words = f.layers("layer_types") or ["full_attention" if (i + 1) % 6 == 0 else "sliding_attention" for i in range(L)]
     same, shared = f.flag("attention_k_eq_v"), f.get("num_kv_shared_layers", 0)
     E, mixed = f.get("num_experts", 0), f.flag("enable_moe_block")
@@ -195,7 +179,7 @@ def gemma4(f: Fields) -> dict:
         out |= _experts(f, L, "num_experts", "top_k_experts", balanced=False, shared=1, shared_F=F)
         out |= {"beside": (0, L + L * E), "said": ("the dense MLP beside experts as a shared expert",)}
     if width := f.get("hidden_size_per_layer_input", 256):
-        out["gemma3n"] = {"streams": 1, "laurel": 0, "V": f["vocab_size_per_layer_input"], "width": width}
+        out["gemma3n"] = Gemma3n(streams=1, laurel=0, V=f["vocab_size_per_layer_input"], width=width)
     return out
 
 
@@ -236,7 +220,8 @@ def block_sparse(f: Fields) -> dict:
     top = f[at + "sparse_topk_blocks"] * f[at + "sparse_block_size"]
     index = Indexer(f[at + "sparse_num_index_heads"], f[at + "sparse_index_dim"], top)
     gate = "full" if f.flag("attention_output_gate") else ""
-    far, near = Heads(N, K, H, None, norm, gate), Heads(N, K, H, None, norm, gate, indexer=index)
+    far = Heads(N, K, H, None, norm, gate)
+    near = replace(far, indexer=index)
     chosen = [has != 0 for has in f.layers(at + "sparse_attention_freq", int) or [1] * f["num_hidden_layers"]]
     sparse = _sparse(f)
     layers = [LayerKind(moe=has, mixer=near if picks else far) for picks, has in zip(chosen, sparse)]

@@ -19,7 +19,7 @@ from helpers.numeric import ceil, maximum, minimum, plain
 
 from .config import Config
 from .mixers import Heads, LayerKind, Score
-from .states import STATES
+from .states import State
 
 USUAL = LayerKind()
 READS = {
@@ -67,18 +67,6 @@ class Product:
 
 
 @formula
-def attention_matrices(c: Config, kind: LayerKind = USUAL) -> dict[str, tuple]:
-    """Shapes of the matrices of attention in a layer of that kind.
-
-    >>> attention_matrices(model("llama-3-8b"))
-    {'q': (4096, 4096), 'k': (4096, 1024), 'v': (4096, 1024), 'o': (4096, 4096)}
-    >>> attention_matrices(model("deepseek-v3"))["kv_up"]
-    (512, 32768)
-    """
-    return c.mixer(kind).matrices(c.D)
-
-
-@formula
 def mixer_products(
     c: Config, kind: LayerKind, rows, tp, again=0.0, padded: bool = False, fused: Sequence[str] | None = None
 ) -> list[Product]:
@@ -100,7 +88,7 @@ def mixer_products(
     for name, (k, n) in mixer.matrices(c.D).items():
         if name in idle:
             continue
-        if isinstance(mixer, STATES):
+        if isinstance(mixer, State):
             k, n = (k / tp, n) if name == "o" else (k, n) if name in NARROW else (k, n / tp)
         elif isinstance(mixer, Heads) and name in ("k", "v"):
             n = maximum(mixer.K / tp, 1) * (n / mixer.K)
@@ -117,7 +105,7 @@ def mixer_products(
 @formula
 def idle_matrices(mixer) -> tuple[str, ...]:
     """Names of matrices that no row meets: an indexer's where an earlier layer has chosen the keys."""
-    x = getattr(mixer, "indexer", None)
+    x = mixer.indexer
     return tuple(x.matrices(1, 1)) if x and not x.chooses else ()
 
 

@@ -9,7 +9,7 @@ modelling code of Hugging Face's transformers.
 
 from helpers.arguments import record, whole
 
-from .states import STATES, ChannelDecay, Linear, Mamba2
+from .states import Mixer, State
 
 
 @record
@@ -30,9 +30,7 @@ class MLA:
     v: int
 
     def __post_init__(self):
-        whole(kv_rank=self.kv_rank, nope=self.nope, rope=self.rope, v=self.v)
-        if self.q_rank is not None:
-            whole(q_rank=self.q_rank)
+        whole(**{name: width for name, width in vars(self).items() if width is not None})
 
 
 @record
@@ -104,7 +102,7 @@ class Score:
 
 
 @record
-class Heads:
+class Heads(Mixer):
     """Softmax attention with keys and values of its own.
 
     N, K    query and KV heads
@@ -170,7 +168,7 @@ class Heads:
 
 
 @record
-class Latent:
+class Latent(Mixer):
     """Latent attention with N heads.
 
     gate  the result is multiplied, number by number, with a gate that one more matrix makes of the input
@@ -180,7 +178,6 @@ class Latent:
     mla: MLA
     indexer: Indexer | None = None
     gate: bool = False
-    said = ""
 
     @property
     def value(self):
@@ -213,7 +210,7 @@ class Latent:
 
 
 @record
-class Compressed:
+class Compressed(Mixer):
     """DeepSeek-V4's attention: to the last tokens, and to keys that stand for `every` tokens each; keys are values, of one head.
 
     q_rank   width of the vector that queries are made from
@@ -270,26 +267,10 @@ class Compressed:
 
 
 @record
-class NoMixer:
+class NoMixer(Mixer):
     """Of a layer that is a feed-forward alone."""
 
-    said = ""
     value = 0
-
-    def matrices(self, D) -> dict[str, tuple]:
-        """None."""
-        return {}
-
-    def held(self, D, scale, biases) -> dict[str, float]:
-        """None."""
-        return {}
-
-    def scores(self, window=None, absorbed=False) -> tuple[Score, ...]:
-        """None."""
-        return ()
-
-
-Mixer = Heads | Latent | Compressed | NoMixer | Linear | ChannelDecay | Mamba2
 
 
 @record
@@ -316,8 +297,8 @@ class LayerKind:
 
     def __post_init__(self):
         if self.mixer is not None:
-            object.__setattr__(self, "linear", isinstance(self.mixer, STATES))
-            object.__setattr__(self, "shares", getattr(self.mixer, "shares", False))
+            object.__setattr__(self, "linear", isinstance(self.mixer, State))
+            object.__setattr__(self, "shares", self.mixer.shares)
 
     def __repr__(self):
         rare = [f", {name}=True" for name in ("linear", "shares") if getattr(self, name)]

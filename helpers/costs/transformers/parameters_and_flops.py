@@ -8,6 +8,8 @@ Layers of one kind are counted together, so a model of 126 layers costs no more 
 Source: Austin et al. 2025, Section 4; errors of its text are listed in the course's errata.
 """
 
+from collections import Counter
+
 from helpers.arguments import Count, formula, record
 from helpers.costs.rooflines.roofline import Work
 from helpers.numeric import beside, ceil, minimum, plain, where
@@ -64,20 +66,13 @@ class Parameters:
         return self.total - self.inactive
 
 
-def _inside(c: Config) -> dict[str, float]:
+def _inside(c: Config) -> Counter:
     """Parameters of mixers that are no matrices, by role."""
-    out = dict.fromkeys(("norms", "biases", "sinks", "attention"), 0)
+    out = Counter()
     for kind, layers in c.mixers:
         for role, n in c.mixer(kind).held(c.D, NORMS[c.norm], c.biases).items():
             out[role] = out[role] + layers * n
     return out
-
-
-def _norms(c: Config):
-    """Parameters of norms of width D, and of those of Gemma 3n."""
-    width, added = NORMS[c.norm] * c.D, c.gemma3n.scales(c.D, c.L) if c.gemma3n else 0
-    in_layers = sum(kind.parts * c.norms // 2 for kind in c.layers) if c.layers else c.L * c.norms
-    return (in_layers + c.final_norm + c.embed_norm) * width + added
 
 
 def _biases(c: Config):
@@ -109,27 +104,29 @@ def parameters(c: Config) -> Parameters:
     >>> f"{(p.total - p.router) / 1e9:.1f} {(p.active - p.router) / 1e9:.2f}"
     '211.7 31.27'
     """
-    held, met = dict.fromkeys(("projections", "mlp", "experts", "shared", "router", "unembedding"), 0), 0
+    by_role, met = _inside(c), 0
     biases, inactive = _biases(c)
-    inside, (in_layers, once) = _inside(c), c.beside
     for x in model_matrices(c):
-        held[x.role], met, inactive = held[x.role] + x.weights, met + x.met, inactive + x.weights - x.met
-    table, added = (c.gemma3n.table(c.L), c.gemma3n.weights(c.D, c.L)) if c.gemma3n else (0, 0)
+        by_role[x.role], met, inactive = by_role[x.role] + x.weights, met + x.met, inactive + x.weights - x.met
+    # What is of width D, and what lies beside mixers and feed-forwards.
+    norms = sum(kind.parts * c.norms // 2 for kind in c.layers) if c.layers else c.L * c.norms
+    tables, added, scales = 0, c.L * c.beside[0] + c.beside[1], 0
+    if more := c.gemma3n:
+        tables, added, scales = more.table(c.L), added + more.weights(c.D, c.L), more.scales(c.D, c.L)
+    unembedding, projections = by_role.pop("unembedding"), by_role.pop("projections", 0)
     return Parameters(
-        embedding=c.V * c.D + table,
-        positions=c.positions * c.D,
-        attention=held["projections"] + inside["attention"],
-        mlp=held["mlp"],
-        experts=held["experts"],
-        shared=held["shared"],
-        router=held["router"],
-        norms=_norms(c) + inside["norms"],
-        biases=biases + inside["biases"],
-        sinks=inside["sinks"],
-        added=added + c.L * in_layers + once,
-        unembedding=0 if c.tied else held["unembedding"],
-        inactive=inactive,
-        matmul=met + _added(c),
+        **dict(by_role)
+        | {
+            "embedding": c.V * c.D + tables,
+            "positions": c.positions * c.D,
+            "attention": projections + by_role["attention"],
+            "norms": (norms + c.final_norm + c.embed_norm) * NORMS[c.norm] * c.D + scales + by_role["norms"],
+            "biases": biases + by_role["biases"],
+            "added": added,
+            "unembedding": 0 if c.tied else unembedding,
+            "inactive": inactive,
+            "matmul": met + _added(c),
+        }
     )
 
 
@@ -235,13 +232,11 @@ def flops(c: Config, B, T, S=None, count="all", logits=None, slots=None, absorbe
         seen = pairs(T, S, x.most, count)
         attention = attention + n * (seen if x.every == 1 else seen / x.every) * x.heads * (x.query + x.result)
     rows = {"tokens": B * T, "keys": B * S, "last": B * (T if logits is None else logits)}
-    roles = dict.fromkeys(("projections", "experts", "shared", "router", "added"), 0 * c.D)
-    roles["attention"] = 2 * B * beside(attention, B)
+    roles = Counter({"added": 2 * B * T * _added(c), "attention": 2 * B * beside(attention, B)})
     for m in model_matrices(c, absorbed):
         padded = m.role == "experts" and slots is not None
         multiplied = slots * c.matrices if padded else rows[m.reads] * m.used
-        roles[m.role] = roles.get(m.role, 0) + 2 * multiplied * m.k * m.n * m.layers
-    roles["added"] = roles["added"] + 2 * B * T * _added(c)
+        roles[m.role] = roles[m.role] + 2 * multiplied * m.k * m.n * m.layers
     return Flops(**roles, convention=f"matrix products, 2 FLOPs a multiply-add; {PAIRS[count]}")
 
 
@@ -340,13 +335,3 @@ def caches(c: Config, S, bytes_each=2, share=1, keep=0, scale=0, state=4) -> lis
                 held = held if x.every == 1 else held / x.every
                 out.append((x.K, ceil(n / share) * held * (x.cached * bytes_each + x.vectors * scale)))
     return out
-
-
-@formula
-def paged_tokens(S, page):
-    """Tokens that a cache of S takes up in pages: whole ones, so less than a page is wasted, and not what is left of S_max.
-
-    >>> paged_tokens(33, 16), paged_tokens(32, 16)
-    (48, 32)
-    """
-    return page * ceil(S / page)

@@ -5,7 +5,6 @@ A source without "://" is a repository of huggingface.co, whose config.json has 
 """
 
 import re
-from collections.abc import Iterable
 from dataclasses import replace
 from difflib import get_close_matches
 from math import log
@@ -179,11 +178,10 @@ SIZE = re.compile(r"(?:(\d+)x)?(\d+(?:\.\d+)?)([bm])")
 ACTIVE = re.compile(r"a\d+(?:\.\d+)?b")
 
 
-@formula
-def words(name: str) -> list[str]:
+def _words(name: str) -> list[str]:
     """The words of a name in small letters, without the organisation, what it was trained for, and a date of four digits at its end.
 
-    >>> words("meta-llama/Llama-3.1-70B-Instruct"), words("Qwen3-30B-A3B-Instruct-2507"), words("GPT_2")
+    >>> _words("meta-llama/Llama-3.1-70B-Instruct"), _words("Qwen3-30B-A3B-Instruct-2507"), _words("GPT_2")
     (['llama', '3.1', '70b'], ['qwen3', '30b', 'a3b'], ['gpt', '2'])
     """
     every = [w for w in re.split(r"[-_\s]+", name.split("/")[-1].lower()) if w]
@@ -191,38 +189,33 @@ def words(name: str) -> list[str]:
     return some[:-1] if len(some) > 1 and re.fullmatch(r"\d{4}", some[-1]) else some
 
 
-@formula
-def key(name: str) -> str:
+def _key(name: str) -> str:
     """What names of one model have in common: their words, as one.
 
-    >>> key("Qwen/Qwen3-8B-Base") == key("qwen-3-8b")
+    >>> _key("Qwen/Qwen3-8B-Base") == _key("qwen-3-8b")
     True
     """
-    return "".join(words(name))
+    return "".join(_words(name))
 
 
-@formula
-def family(name: str) -> str:
+def _family(name: str) -> str:
     """The letters that a name begins with.
 
-    >>> family("Qwen3-8B"), family("gpt-oss-20b"), family("glm4")
+    >>> _family("Qwen3-8B"), _family("gpt-oss-20b"), _family("glm4")
     ('qwen', 'gpt', 'glm')
     """
-    found = re.match(r"[a-z]+", "-".join(words(name)))
+    found = re.match(r"[a-z]+", "-".join(_words(name)))
     return found[0] if found else ""
 
 
-@formula
-def near(name: str, names: Iterable[str], most: int = 4) -> list[str]:
-    """Of these names those of the same family, or of the one that is written nearly alike: those with the same words, of the same
-    version, and of the nearest size first.
+def _near(name: str) -> list[str]:
+    """Models of the same family, or of the one that is written nearly alike: those with the same words, of the same version, and
+    of the nearest size first.
 
-    >>> near("llama-3-7b", ["llama-2-7b", "llama-3-70b", "llama-3-8b", "palm-7b"])
-    ['llama-3-8b', 'llama-3-70b', 'llama-2-7b']
+    >>> _near("llama-3-7b")
+    ['llama-3-8b', 'llama-3.2-3b', 'llama-3.2-1b', 'llama-3-70b']
     """
-    names = list(names)
-    families = dict.fromkeys(map(family, names))
-    of = get_close_matches(family(name), families, n=1, cutoff=0.75)
+    of = get_close_matches(_family(name), dict.fromkeys(map(_family, MODELS)), n=1, cutoff=0.75)
     asked = _parts(name)
 
     def distance(other: str):
@@ -230,26 +223,25 @@ def near(name: str, names: Iterable[str], most: int = 4) -> list[str]:
         apart = abs(log(size / asked[2])) if size and asked[2] else float(bool(asked[2]))
         return -len(letters & asked[0]), version != asked[1] and asked[1] is not None, apart
 
-    return sorted((n for n in names if of and family(n) == of[0]), key=distance)[:most]
+    return sorted((n for n in MODELS if of and _family(n) == of[0]), key=distance)[:4]
 
 
 def _parts(name: str) -> tuple[set[str], int | None, float | None]:
     """Words of letters but the family, the first part of the version, and the size in its name, in parameters."""
     size = version = None
     letters = set()
-    for word in words(name):
+    for word in _words(name):
         if found := SIZE.fullmatch(word):
             size = size or int(found[1] or 1) * float(found[2]) * {"b": 1e9, "m": 1e6}[found[3]]
         elif not ACTIVE.fullmatch(word):
             number = re.search(r"\d+", word)
             version = int(number[0]) if number and version is None else version
             letters |= {word} if word.isalpha() else set()
-    return letters - {family(name)}, version, size
+    return letters - {_family(name)}, version, size
 
 
-with unchecked():
-    _NAMES = {key(r[0]): name for name, r in ROWS.items() if "://" not in r[0]}
-    _NAMES |= {key(name): of for name, of in SAME_SIZES.items()} | {key(name): name for name in ROWS}
+_NAMES = {_key(r[0]): name for name, r in ROWS.items() if "://" not in r[0]}
+_NAMES |= {_key(name): of for name, of in SAME_SIZES.items()} | {_key(name): name for name in ROWS}
 
 
 @formula
@@ -264,12 +256,12 @@ def model(name: str, **changes) -> Config:
     Traceback (most recent call last):
     ValueError: no model is called 'lama-3-7b'; did you mean llama-3-8b, llama-3.2-3b, llama-3.2-1b or llama-3-70b?
     """
-    found = _NAMES.get(key(str(name)))
+    found = _NAMES.get(_key(str(name)))
     if found:
         return replace(MODELS[found], **changes) if changes else MODELS[found]
-    some = near(str(name), MODELS)
+    some = _near(str(name))
     if not some:
-        families = ", ".join(dict.fromkeys(map(family, MODELS)))
+        families = ", ".join(dict.fromkeys(map(_family, MODELS)))
         raise ValueError(f"no model is called {name!r}; there are models of the families {families}")
     listed = ", ".join(some[:-1]) + " or " * (len(some) > 1) + some[-1]
     raise ValueError(f"no model is called {name!r}; did you mean {listed}?")

@@ -7,11 +7,13 @@ Source: Austin et al. 2025, Section 4; PaLM (Chowdhery et al. 2022), appendix B,
 attention too, ours does not.
 """
 
+from typing import Literal
+
 from helpers.arguments import formula
 from helpers.numeric import ceil_near, nonzero, sqrt, where
 
 from .config import Config
-from .parameters_and_flops import flops, pairs, parameters
+from .parameters_and_flops import PAIRS, flops, parameters
 
 
 @formula
@@ -82,7 +84,7 @@ def attention_ratio(c: Config, T, count="all"):
 
 
 @formula
-def crossover(c: Config, against="matrices", count="all"):
+def crossover(c: Config, against: Literal["matrices", "projections"] = "matrices", count: Literal[*PAIRS] = "all"):
     """Context T at which dot-product attention costs as much as "matrices" (all of the layers) or "projections" (Q, K, V, O).
 
     Exact; the "causal" one counts pairs and windows, so a model of local layers only may never get there: infinity.
@@ -98,9 +100,6 @@ def crossover(c: Config, against="matrices", count="all"):
     >>> round(crossover(model("gemma-2-27b"), count="causal")), crossover(model("mistral-7b"), count="causal")
     (268350, inf)
     """
-    if against not in ("matrices", "projections"):
-        raise ValueError(f"attention is held against 'matrices' or 'projections', not {against!r}")
-    pairs(1, count=count)  # refuses a count that it does not know
     c.check_usual("the crossover", "shared_gate", "output_gate", "shared_kv", "gemma3n")
     f = flops(c, 1, 1, count="all")  # one token that sees itself: attention is FLOPs for each pair, L times
     rest = f.projections if against == "projections" else f.layers - f.attention

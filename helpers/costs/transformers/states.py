@@ -10,8 +10,40 @@ from helpers.arguments import record, whole
 from helpers.numeric import plain
 
 
-class _Convolved:
-    """A mixer whose inputs pass a short convolution over `kernel` tokens, in so many `channels`."""
+@record
+class Mixer:
+    """What mixes the tokens of a layer, and what most mixers are: no more than their matrices.
+
+    said     what it is priced as, where that is something else
+    indexer  what chooses the keys that it looks at
+    shares   whether it reads the keys and values of an earlier layer, and makes none
+    """
+
+    said = ""
+    indexer = None
+    shares = False
+
+    def matrices(self, D) -> dict[str, tuple]:
+        """Shapes by name, for a model of width D."""
+        return {}
+
+    def held(self, D, scale, biases) -> dict[str, float]:
+        """Other parameters by role; `scale` parameters for each element that is normed."""
+        return {}
+
+    def scores(self, window=None, absorbed=False) -> tuple:
+        """What a token looks at, and what is kept for it: a `mixers.Score` for each kind of keys."""
+        return ()
+
+
+class State(Mixer):
+    """A mixer that keeps a state, of so many numbers for one sequence in one layer.
+
+    Its inputs pass a short convolution over `kernel` tokens, in so many `channels`.
+    """
+
+    def __post_init__(self):
+        whole(**{name: n for name, n in vars(self).items() if not isinstance(n, bool)})
 
     @property
     def inputs(self):
@@ -20,7 +52,7 @@ class _Convolved:
 
 
 @record
-class Linear(_Convolved):
+class Linear(State):
     """Gated DeltaNet: each head's state is decayed as a whole, and corrected towards a value.
 
     heads      of values; each keeps a state of key·value numbers
@@ -39,10 +71,9 @@ class Linear(_Convolved):
     value: int
     kernel: int
     adds = 3  # for each number of the state: what it has for a key, what is written, what a query reads
-    said = ""
 
     def __post_init__(self):
-        whole(heads=self.heads, key_heads=self.key_heads, key=self.key, value=self.value, kernel=self.kernel)
+        super().__post_init__()
         if plain(self.heads, self.key_heads) and self.heads % self.key_heads:
             raise ValueError(
                 f"heads={self.heads} of values cannot share key_heads={self.key_heads} evenly: make heads a multiple"
@@ -70,7 +101,7 @@ class Linear(_Convolved):
 
 
 @record
-class ChannelDecay(_Convolved):
+class ChannelDecay(State):
     """Kimi Delta Attention: a delta rule whose states decay channel by channel.
 
     width   of a head's query, key and value alike, and of the narrow vectors that decay and gate are made from
@@ -85,11 +116,8 @@ class ChannelDecay(_Convolved):
     width: int
     kernel: int
     full_gate: bool = False
-    adds = 3
+    adds = 3  # as of `Linear`
     said = "Kimi Delta Attention as Gated DeltaNet with a state of that size"
-
-    def __post_init__(self):
-        whole(heads=self.heads, width=self.width, kernel=self.kernel)
 
     @property
     def value(self):
@@ -120,7 +148,7 @@ class ChannelDecay(_Convolved):
 
 
 @record
-class Mamba2(_Convolved):
+class Mamba2(State):
     """A state-space mixer: heads of `value` numbers, each of which has a state of `key` numbers; heads of a group share B and C.
 
     conv_bias, bias  whether the convolution, and the matrices, add a vector
@@ -139,9 +167,6 @@ class Mamba2(_Convolved):
     bias: bool = False
     adds = 2  # for each number of the state: what is written, what is read
     said = "Mamba-2 as linear attention with a state of that size, two multiply-adds a number"
-
-    def __post_init__(self):
-        whole(heads=self.heads, value=self.value, groups=self.groups, key=self.key, kernel=self.kernel)
 
     @property
     def channels(self):
@@ -163,6 +188,3 @@ class Mamba2(_Convolved):
         wide = self.heads * self.value
         added = self.conv_bias * self.channels + self.bias * (wide + self.channels + self.heads + D)
         return {"norms": scale * wide, "biases": 3 * self.heads + added, "attention": self.channels * self.kernel}
-
-
-STATES = (Linear, ChannelDecay, Mamba2)

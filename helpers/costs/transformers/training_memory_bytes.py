@@ -16,7 +16,7 @@ Source: Austin et al. 2025, Section 4, "Gradient checkpointing"; Chen et al., "S
 from helpers.arguments import formula, record
 
 from .config import UNUSUAL, Config
-from .layer_products import attention_matrices, idle_matrices
+from .layer_products import idle_matrices
 from .mixers import LayerKind
 from .parameters_and_flops import flops, parameters
 
@@ -33,16 +33,6 @@ def known(policy: str) -> None:
 
 
 @formula
-def saved_limit(tokens, D, L, arrays=20, bytes_each=2):
-    """Bytes kept if each layer keeps that many arrays of D numbers for a token: about 20 for everything, 1 for block inputs.
-
-    >>> round(saved_limit(4e6, 8192, 64) / 1e12), round(saved_limit(4e6, 8192, 64, arrays=1) / 1e12, 1)
-    (84, 4.2)
-    """
-    return bytes_each * arrays * tokens * D * L
-
-
-@formula
 def products(c: Config, kind: LayerKind) -> dict[str, float]:
     """Numbers that each product with weights gives for one token, in a layer of that kind.
 
@@ -51,7 +41,7 @@ def products(c: Config, kind: LayerKind) -> dict[str, float]:
     """
     c.check_usual("this list of arrays that a layer keeps", *(n for n in UNUSUAL if n != "gemma3n"))
     idle = idle_matrices(c.mixer(kind))
-    attention = {name: b for name, (_, b) in attention_matrices(c, kind).items() if name not in idle}
+    attention = {name: b for name, (_, b) in c.mixer(kind).matrices(c.D).items() if name not in idle}
     gate, F = ("gate",) if c.gated else (), c.width(kind)
     if not kind.moe:
         return attention | (dict.fromkeys(gate, F) | {"in": F, "out": c.D} if kind.F != 0 else {})
@@ -119,7 +109,7 @@ def arrays(c: Config, kind: LayerKind, policy: str, S) -> dict[str, float]:
 @formula
 def up_projections(c: Config, kind: LayerKind):
     """FLOPs for one token of latent attention's matrices that lead up to heads."""
-    return sum(2 * a * b for name, (a, b) in attention_matrices(c, kind).items() if name in UP)
+    return sum(2 * a * b for name, (a, b) in c.mixer(kind).matrices(c.D).items() if name in UP)
 
 
 @formula
@@ -158,7 +148,7 @@ def recomputed(c: Config, B, T, policy: str, count="all"):
 
     def rows(kind, name):
         if name == "o":
-            return list(attention_matrices(c, kind).values())[-1][0]
+            return list(c.mixer(kind).matrices(c.D).values())[-1][0]
         return c.width(kind) if name == "out" else c.moe.shared_width
 
     return f.layers - sum(n * (2 * B * T * rows(kind, name) * c.D) for kind, n in c.groups for name in unread(c, kind))

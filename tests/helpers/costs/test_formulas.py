@@ -37,7 +37,7 @@ from tests.helpers.costs.formulas import ROOMS
 from tests.helpers.costs.tables import walks
 from tests.tiers import some
 
-READERS = ".hf_fields", ".hf_layers", ".hf_readers"  # of a file, whose types they check themselves: no formulas
+READERS = ".hf_fields", ".hf_layers", ".hf_families"  # of a file, whose types they check themselves: no formulas
 NAMES = [m.name for m in pkgutil.walk_packages(helpers.costs.__path__, "helpers.costs.")]
 MODULES = [import_module(name) for name in NAMES if not name.endswith(READERS)]
 

@@ -14,7 +14,6 @@ from helpers.costs.training.layout import MASTER, Layout
 from helpers.costs.training.training_step import step
 from helpers.costs.transformers import parameters_and_flops as counts, training_memory_bytes as memory
 from helpers.costs.transformers.config import Config, MoE
-from helpers.costs.transformers.layer_products import attention_matrices
 from helpers.costs.transformers.parameters_and_flops import parameters
 from helpers.costs.transformers.public_models import model
 from tests.helpers.costs.tables import refused, walks
@@ -187,7 +186,7 @@ def test_devices_hold_the_model_and_no_more(c):
     cut = held(Layout(tp=4))
     copied = p.norms + p.router
     if c.mla:
-        shapes = attention_matrices(c)
+        shapes = c.mixer(c.kind(0)).matrices(c.D)
         copied += c.L * sum(prod(shapes[n]) for n in ("q_down", "kv_down"))
     assert 4 * (cut.dense + cut.experts) == pytest.approx(p.total + 3 * copied)
 

@@ -9,7 +9,7 @@ from hypothesis import given, strategies as st
 from helpers.costs.rooflines import roofline
 from helpers.costs.sharding.sharded_array import Mesh
 from helpers.costs.transformers.config import Config
-from helpers.costs.transformers.layer_products import attention_matrices, backward, einsum, sharded_flops
+from helpers.costs.transformers.layer_products import backward, einsum, sharded_flops
 from helpers.costs.transformers.parameters_and_flops import flops, kv_cache, pairs, parameters, works
 from helpers.costs.transformers.public_models import MODELS, model
 from helpers.costs.transformers.shares_and_thresholds import (
@@ -169,7 +169,7 @@ def test_bytes_of_one_dense_layer_matrix_by_matrix():
 def test_bytes_of_latent_attention_matrix_by_matrix():
     """Keys and values of all S tokens are made; or queries go into the latent space and results come out, head by head."""
     c, B, T, S = TOYS["mla"], 3, 2, 9
-    m, shapes = c.mla, attention_matrices(c)
+    m, shapes = c.mla, c.mixer(c.kind(0)).matrices(c.D)
     rows = {name: B * (S if name == "kv_up" else T) for name in shapes}
     made = sum(roofline.matmul(rows[name], *shape).bytes for name, shape in shapes.items())
     assert works(c, B, T, S)["projections"].bytes == c.L * made
