@@ -1,6 +1,6 @@
 """Where operands may be sharded at will: the best shardings of a product, and of two products in a row (chapter 2)."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache
 from itertools import product
@@ -15,7 +15,7 @@ from .sharded_array import Mesh, Sharding, parse
 
 
 @formula
-def designs(C, sizes: Mapping[str, int], mesh: Mesh, dtype: str = "bf16", limit: float | None = None) -> list[Plan]:
+def designs(C, sizes: Mapping[str, int], mesh: Mesh) -> list[Plan]:
     """Every way to shard A[I, J] and B[J, K] that needs no step before the product, with the steps to a wished C[I, K].
 
     The best of these is the best of all: where operands may lie as one likes, a step on them only costs.
@@ -36,12 +36,12 @@ def designs(C, sizes: Mapping[str, int], mesh: Mesh, dtype: str = "bf16", limit:
     out = []
     for local in local_products((i, j, k), ((i, j), (j, k), (i, k)), mesh):
         A, B = named("A", (i, j), local[0]), named("B", (j, k), local[1])
-        if all(sizes[d] % mesh.size(cut) == 0 for a in (A, B) for d, cut in zip(a.dims, a.axes)):
-            case = Case.of(A, B, C, sizes, mesh, dtype)
+        if _divides(A, sizes, mesh) and _divides(B, sizes, mesh):
+            case = Case.of(A, B, C, sizes, mesh, "bf16")
             grains = case.grained[2]
-            after = routes(local[2], state(C, mesh), mesh, grains, memory=limit is not None)
+            after = routes(local[2], state(C, mesh), mesh, grains)
             out += [Plan(case, local, (Route(), Route(), r)) for r in finished(after, mesh, grains)]
-    return [p for p in out if limit is None or p.peak <= limit]
+    return out
 
 
 @record
@@ -75,15 +75,7 @@ class Block:
 
 @formula
 def block(
-    In,
-    W_in,
-    W_out,
-    Out,
-    sizes: Mapping[str, int],
-    mesh: Mesh,
-    chip: Chip,
-    dtype: str = "bf16",
-    limit: float | None = None,
+    In, W_in, W_out, Out, sizes: Mapping[str, int], mesh: Mesh, chip: Chip, limit: float | None = None
 ) -> Block | None:
     """The cheapest way through In[B, D] · W_in[D, F] · W_out[F, D] -> Out[B, D], over all shardings of Tmp; None if none fits.
 
@@ -95,51 +87,35 @@ def block(
     >>> [c.kind for p in (best.first, best.second) for c in p.collectives], f"{best.time(s.chip).math * 1e6:.0f}"
     (['AllGather', 'ReduceScatter'], '174')
     """
-    return _block(*map(parse, (In, W_in, W_out, Out)), tuple(sizes.items()), mesh, chip, dtype, limit)
+    return _block(*map(parse, (In, W_in, W_out, Out)), tuple(sizes.items()), mesh, chip, limit)
 
 
 @lru_cache(10_000)  # where a class is graded, many designs are the same
-def _block(In, W_in, W_out, Out, sizes: tuple, mesh: Mesh, chip: Chip, dtype: str, limit: float | None) -> Block | None:
-    sizes = dict(sizes)
-    found = [
-        Block(first, second)
-        for tmp in shardings("Tmp", (In.dims[0], W_in.dims[1]), mesh)
-        if all(sizes[d] % mesh.size(cut) == 0 for d, cut in zip(tmp.dims, tmp.axes))
-        for first in _best(In, W_in, tmp, sizes, mesh, chip, dtype, limit)
-        for second in _best(tmp, W_out, Out, sizes, mesh, chip, dtype, limit)
-    ]
+def _block(In, W_in, W_out, Out, sizes: tuple, mesh: Mesh, chip: Chip, limit: float | None) -> Block | None:
+    asked = sizes, mesh, chip, limit
+    made = [t for t in shardings("Tmp", (In.dims[0], W_in.dims[1]), mesh) if _divides(t, dict(sizes), mesh)]
+    pairs = ((_best(In, W_in, t, *asked), _best(t, W_out, Out, *asked)) for t in made)
+    found = [Block(first, second) for first, second in pairs if first and second]
     fitting = [b for b in found if limit is None or b.peak <= limit]
     return min(fitting, key=lambda b: order(b.time(chip)), default=None)
 
 
 @formula
-def block_seconds(
-    sizes: Mapping[str, int], mesh: Mesh, chip: Chip, dtype: str = "bf16", limit: float | None = None
-) -> list[float]:
-    """Seconds of the cheapest program for each sharding of In, W_in and W_out that fits, Out laid out like In; the least first.
-
-    The parts of `block`, each pair of a product priced once.
-    """
-    dims = {"In": ("B", "D"), "W_in": ("D", "F"), "Tmp": ("B", "F"), "W_out": ("F", "D")}
-    divides = lambda a: all(sizes[d] % mesh.size(cut) == 0 for d, cut in zip(a.dims, a.axes))  # noqa: E731
-    ins, w_ins, tmps, w_outs = ([a for a in shardings(n, d, mesh) if divides(a)] for n, d in dims.items())
-    given = sizes, mesh, chip, dtype, limit
-    first = {(i, w, t): p for i in ins for w in w_ins for t in tmps for p in _best(i, w, t, *given)}
-    second = {
-        (t, v, i): p for t in tmps for v in w_outs for i in ins for p in _best(t, v, replace(i, name="Out"), *given)
-    }
-    seconds = {key: plan.time(chip).upper for key, plan in (first | second).items()}
-    found = []
-    for i, w, v in product(ins, w_ins, w_outs):
-        pairs = [((i, w, t), (t, v, i)) for t in tmps if (i, w, t) in first and (t, v, i) in second]
-        if limit is not None:
-            pairs = [(a, b) for a, b in pairs if Block(first[a], second[b]).peak <= limit]
-        found += [min(seconds[a] + seconds[b] for a, b in pairs)] if pairs else []
-    return sorted(found)
+def block_seconds(sizes: Mapping[str, int], mesh: Mesh, chip: Chip, limit: float | None = None) -> list[float]:
+    """Seconds of `block` for each sharding of In, W_in and W_out that fits, Out laid out like In; the least first."""
+    dims = {"In": ("B", "D"), "W_in": ("D", "F"), "W_out": ("F", "D")}
+    laid = ([a for a in shardings(name, d, mesh) if _divides(a, sizes, mesh)] for name, d in dims.items())
+    asked = tuple(sizes.items()), mesh, chip, limit
+    found = (_block(i, w, v, replace(i, name="Out"), *asked) for i, w, v in product(*laid))
+    return sorted(b.time(chip).upper for b in found if b)
 
 
-def _best(A, B, C, sizes, mesh, chip, dtype, limit) -> Iterator[Plan]:
-    """The cheapest plan that fits, if any."""
-    found = Case.of(A, B, C, sizes, mesh, dtype).best(chip, limit)
-    best = min(found, key=lambda p: order(p.time(chip)), default=None)
-    yield from [] if best is None else [best]
+def _divides(a: Sharding, sizes: Mapping[str, int], mesh: Mesh) -> bool:
+    return all(sizes[d] % mesh.size(cut) == 0 for d, cut in zip(a.dims, a.axes))
+
+
+@lru_cache(10_000)  # products of many blocks
+def _best(A, B, C, sizes: tuple, mesh: Mesh, chip: Chip, limit: float | None) -> Plan | None:
+    """The cheapest plan in bf16 that fits, if any."""
+    fitting = Case.of(A, B, C, dict(sizes), mesh, "bf16").best(chip, limit)
+    return min(fitting, key=lambda p: order(p.time(chip)), default=None)

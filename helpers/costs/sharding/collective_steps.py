@@ -212,16 +212,13 @@ def _gather_steps(axis: Axis, ways: int) -> list[list[Send]]:
     if ways not in (1, 2) or (ways == 1 and not axis.wraps):
         raise ValueError(f"links are used both ways, or one way round a ring: ways = {ways} does not fit {axis}")
     up, down = (n - 1, 0) if ways == 1 else (n // 2, (n - 1) // 2) if ring else (n - 1, n - 1)
-    steps = []
-    for t in range(max(up, down)):
-        sends = []
-        for d in range(n):
-            for way, last in ((1, up), (-1, down)):
-                dst, block = d + way, d - way * t
-                if t < last and (ring or ways == 1 or (0 <= dst < n and 0 <= block < n)):
-                    sends.append(Send(d, dst % n, way, block % n))
-        steps.append(sends)
-    return steps
+    # Along a line nothing goes beyond the ends, and no block comes from there.
+    goes = lambda d, way, t: ring or ways == 1 or (0 <= d + way < n and 0 <= d - way * t < n)  # noqa: E731
+    both = [(d, way, last) for d in range(n) for way, last in ((1, up), (-1, down))]
+    return [
+        [Send(d, (d + way) % n, way, (d - way * t) % n) for d, way, last in both if t < last and goes(d, way, t)]
+        for t in range(max(up, down))
+    ]
 
 
 def _scatter_steps(axis: Axis, ways: int) -> list[list[Send]]:
@@ -283,13 +280,9 @@ def _onward(device: int, held: Mapping[Block, frozenset[int]], axis: Axis, ways:
     for (s, d), parts in held.items():
         if d == device:
             continue
-        if ways == 1:
-            way = 1
-        elif not ring:
-            way = 1 if d > s else -1
-        else:
-            there = (d - s) % n
-            way = 0 if 2 * there == n else 1 if 2 * there < n else -1
+        # How much farther it is down than up; round a ring that turns one way it goes up.
+        farther = 1 if ways == 1 else n - 2 * ((d - s) % n) if ring else d - s
+        way = (farther > 0) - (farther < 0)
         for w in (way,) if way else sorted(parts, reverse=True):  # 0: half each way
             yield Send(device, (device + w) % n, w, (s, d), parts if way else frozenset({w}), 1 if way else 0.5)
 

@@ -14,7 +14,7 @@ Source: Austin et al. 2025, Section 3, "Computation with sharded arrays".
 """
 
 from collections.abc import Iterator, Mapping
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, reduce
 from itertools import permutations, product
 from math import inf, prod
 
@@ -352,11 +352,7 @@ def _deferred(route: Route, mesh: Mesh, grains) -> Iterator[Route]:
         axes, un = h.after
         for d in range(len(grains)) if h.kind == "AllReduce" else ():
             between = ((*axes[:d], axes[d] + h.axes, *axes[d + 1 :]), un)
-            halves = ("ReduceScatter", h.before, between), ("AllGather", between, h.after)
-            steps = [edge(*half, mesh, grains) for half in halves]
-            if all(steps):
-                whole = [edge(x.kind, x.before, x.after, mesh, grains) for x in route.hops]
-                longer = Route()
-                for x in (*whole[:at], *steps, *whole[at + 1 :]):
-                    longer = longer.then(*x)
-                yield longer
+            scatter = edge("ReduceScatter", h.before, between, mesh, grains)
+            gather = edge("AllGather", between, h.after, mesh, grains)
+            if scatter and gather:
+                yield reduce(Route.then, (*route.hops[:at], scatter, gather, *route.hops[at + 1 :]), Route())

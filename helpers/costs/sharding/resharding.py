@@ -68,8 +68,11 @@ class Hop:
     to: int
     before: State
     after: State
-    move: Move | None  # over ICI, for an array of one byte
-    across: float = 0.0  # bytes over a chip's network, of the same
+    # Of an array of one byte: what goes over ICI, bytes over a chip's network, and what a device holds before and after.
+    move: Move | None
+    across: float
+    held: float
+    left: float
 
 
 @record
@@ -102,11 +105,12 @@ class Route:
         """Seconds for an array of so many bytes over links of W bytes/s one way, each step by its bytes or its hops."""
         return sum(max(hop * h, n_bytes * b / W) for h, b in self.moves)
 
-    def then(self, h: Hop, before: float, after: float) -> "Route":
-        """With a step more, from `before` to `after` bytes on a device."""
+    def then(self, h: Hop) -> "Route":
+        """With a step more."""
         moves = self.moves if h.move is None else tuple(sorted((*self.moves, (h.move.hops, h.move.bytes))))
-        aside = max(self.aside, after + before) if self.hops else after
-        return Route((*self.hops, h), moves, max(self.beside, before + after), aside, self.across + h.across)
+        both = h.held + h.left
+        aside = max(self.aside, both) if self.hops else h.left
+        return Route((*self.hops, h), moves, max(self.beside, both), aside, self.across + h.across)
 
     def covers(self, other: "Route", memory: bool) -> bool:
         """Whether it takes no longer than the other at any size, has no more steps, and, if `memory` counts, holds no more.
@@ -191,11 +195,9 @@ def routes(before: State, after: State, mesh: Mesh, grains: tuple[int, ...], mem
 
 
 @formula
-def edge(
-    kind: str, before: State, after: State, mesh: Mesh, grains: tuple[int, ...]
-) -> tuple[Hop, float, float] | None:
-    """The step of this kind from state to state, if there is one, and what a device holds before and after of one byte."""
-    return next((x for x in _edges(before, mesh, grains) if (x[0].kind, x[0].after) == (kind, after)), None)
+def edge(kind: str, before: State, after: State, mesh: Mesh, grains: tuple[int, ...]) -> Hop | None:
+    """The step of this kind from state to state, if there is one."""
+    return next((h for h in _edges(before, mesh, grains) if (h.kind, h.after) == (kind, after)), None)
 
 
 @lru_cache(maxsize=4096)
@@ -208,8 +210,8 @@ def _routes(source: State, mesh: Mesh, grains: tuple[int, ...], memory: bool) ->
         for here, route in fresh:
             if all(route is not r for r in best[here]):
                 continue  # another one has taken its place
-            for h, held, then in _edges(here, mesh, grains):
-                new, there = route.then(h, held, then), best.setdefault(h.after, [])
+            for h in _edges(here, mesh, grains):
+                new, there = route.then(h), best.setdefault(h.after, [])
                 if not any(r.covers(new, memory) for r in there):
                     there[:] = [r for r in there if not new.covers(r, memory)] + [new]
                     longer.append((h.after, new))
@@ -218,19 +220,19 @@ def _routes(source: State, mesh: Mesh, grains: tuple[int, ...], memory: bool) ->
 
 
 @lru_cache(maxsize=65536)
-def _edges(before: State, mesh: Mesh, grains: tuple[int, ...]) -> tuple[tuple[Hop, float, float], ...]:
-    """Every step from a state to one that divides, with what a device holds before and after of an array of one byte."""
+def _edges(before: State, mesh: Mesh, grains: tuple[int, ...]) -> tuple[Hop, ...]:
+    """Every step from a state to one that divides."""
     share = lambda s: 1 / prod(mesh.size(cut) for cut in s[0])  # noqa: E731
     out, held = [], share(before)
     for kind, axes, dim, to, after in (*_changes(before, mesh), *_exchanges(before, mesh)):
         if any(g % mesh.size(cut) for g, cut in zip(grains, after[0])):
             continue
-        move, across, then = None, 0.0, share(after)
+        move, across, left = None, 0.0, share(after)
         if kind != "Slice":
-            whole = {"AllGather": then, "AllToAll": held * mesh.size(axes)}.get(kind, held)
+            whole = {"AllGather": left, "AllToAll": held * mesh.size(axes)}.get(kind, held)
             move, network = in_two_tiers(kind, whole, *parted(mesh.wires(axes)))
             across = network.bytes
-        out.append((Hop(kind, axes, dim, to, before, after, move, across), held, then))
+        out.append(Hop(kind, axes, dim, to, before, after, move, across, held, left))
     return tuple(out)
 
 
