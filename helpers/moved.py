@@ -7,58 +7,46 @@ from functools import wraps
 from importlib import import_module
 from importlib.machinery import ModuleSpec
 
-MOVED = {
-    "helpers.costs.attention.attention_time": "helpers.costs.attention.time_and_intensity",
-    "helpers.costs.attention.mha_gqa_mqa_intensity": "helpers.costs.attention.time_and_intensity",
-    "helpers.costs.inference.chrome_trace": "helpers.costs.inference.serving_log",
-    "helpers.costs.inference.engine_memory": "helpers.costs.inference.serving_constants",
-    "helpers.costs.inference.latent_attention": "helpers.costs.inference.sharding_limits",
-    "helpers.costs.inference.load_imbalance": "helpers.costs.inference.serving_operations",
-    "helpers.costs.inference.multi_token_prediction": "helpers.costs.inference.speculative_decoding",
-    "helpers.costs.inference.preemption": "helpers.costs.inference.latency_and_throughput and helpers.costs.inference.engine_simulation",
-    "helpers.costs.inference.request_log": "helpers.costs.inference.serving_log and helpers.costs.inference.request_loads",
-    "helpers.costs.inference.service_levels": "helpers.costs.inference.serving_log",
-    "helpers.costs.inference.speculation_by_position": "helpers.costs.inference.speculative_decoding",
-    "helpers.costs.inference.token_budget": "helpers.costs.inference.engine_simulation",
-    "helpers.costs.racks.collective_on_cluster": "helpers.costs.racks.tiered_collectives",
-    "helpers.costs.racks.gpu_machine": "helpers.costs.rooflines.gpu_machine",
-    "helpers.costs.racks.thresholds": "helpers.costs.racks.training_over_tiers",
-    "helpers.costs.rooflines.host_offload": "helpers.costs.rooflines.torus",
-    "helpers.costs.rooflines.occupancy": "helpers.costs.rooflines.gpu_machine",
-    "helpers.costs.transformers.attention_share": "helpers.costs.transformers.shares_and_thresholds",
-    "helpers.costs.transformers.einsum": "helpers.costs.transformers.layer_products",
-    "helpers.costs.transformers.kv_cache": "helpers.costs.transformers.parameters_and_flops",
-    "helpers.costs.transformers.six_nd_and_mfu": "helpers.costs.transformers.shares_and_thresholds",
-    "helpers.costs.training.expert_parallelism": "helpers.costs.training.closed_forms",
-    "helpers.costs.training.gradient_accumulation": "helpers.costs.training.closed_forms",
-    "helpers.kernels.attention.chunked_attention": "helpers.kernels.attention.dense_attention",
-    "helpers.kernels.attention.eight_bit_attention": "helpers.kernels.attention.flash_attention",
-    "helpers.kernels.attention.feature_maps": "helpers.kernels.attention.linear_attention",
-    "helpers.kernels.attention.flash_attention_all_blocks": "helpers.kernels.attention.flash_attention",
-    "helpers.kernels.attention.flash_work_partitioning": "helpers.kernels.attention.flash_attention",
-    "helpers.kernels.attention.online_softmax": "helpers.kernels.attention.softmax",
-    "helpers.kernels.attention.rolling_kv_cache": "helpers.kernels.attention.dense_attention",
-    "helpers.kernels.attention.striped_attention": "helpers.kernels.attention.ring_attention",
-    "helpers.kernels.experts.decoder": "helpers.kernels.experts.two_meshes",
-    "helpers.kernels.inference.chunked_prefill": "helpers.kernels.inference.kv_cache",
-    "helpers.kernels.inference.cross_layer_kv_sharing": "helpers.kernels.inference.kv_cache",
-    "helpers.kernels.inference.decode_tp_fsdp_dp": "helpers.kernels.inference.decode_layouts",
-    "helpers.kernels.inference.expert_parallel_decode": "helpers.kernels.inference.sharded_mlp",
-    "helpers.kernels.inference.generate": "helpers.kernels.inference.tiny_language_model",
-    "helpers.kernels.inference.kv_cache_by_heads": "helpers.kernels.inference.decode_layouts",
-    "helpers.kernels.inference.kv_cache_by_sequence": "helpers.kernels.inference.decode_layouts",
-    "helpers.kernels.inference.latent_kv_cache": "helpers.kernels.inference.decode_layouts",
-    "helpers.kernels.inference.page_allocator": "helpers.kernels.inference.paged_kv_cache",
-    "helpers.kernels.inference.paged_engine": "helpers.kernels.inference.engine",
-    "helpers.kernels.inference.ragged_and_paged_attention": "helpers.kernels.inference.paged_kv_cache",
-    "helpers.kernels.inference.weight_stationary_2d": "helpers.kernels.inference.sharded_mlp",
-    "helpers.kernels.racks.hsdp": "helpers.kernels.training.data_parallel_and_fsdp",
-    "helpers.kernels.training.context_parallel": "helpers.kernels.training.transformer_over_mesh",
-    "helpers.kernels.training.fsdp_and_tensor_parallel": "helpers.kernels.training.data_parallel_and_fsdp",
-    "helpers.kernels.training.tensor_parallel": "helpers.kernels.training.data_parallel_and_fsdp",
-    "helpers.kernels.training.transformer_in_stages": "helpers.kernels.training.pipeline_parallel",
-    "helpers.kernels.transformers.rematerialisation": "helpers.kernels.transformers.backward_pass",
+NOW = {  # a module of `helpers`: what it was called, and in which room where that was another one
+    "costs.attention.time_and_intensity": "attention_time mha_gqa_mqa_intensity",
+    "costs.inference.engine_simulation": "preemption token_budget",
+    "costs.inference.latency_and_throughput": "preemption",
+    "costs.inference.request_loads": "request_log",
+    "costs.inference.serving_constants": "engine_memory",
+    "costs.inference.serving_log": "chrome_trace request_log service_levels",
+    "costs.inference.serving_operations": "load_imbalance",
+    "costs.inference.sharding_limits": "latent_attention",
+    "costs.inference.speculative_decoding": "multi_token_prediction speculation_by_position",
+    "costs.racks.tiered_collectives": "collective_on_cluster",
+    "costs.racks.training_over_tiers": "thresholds",
+    "costs.rooflines.gpu_machine": "costs.racks.gpu_machine occupancy",
+    "costs.rooflines.torus": "host_offload",
+    "costs.training.closed_forms": "expert_parallelism gradient_accumulation",
+    "costs.transformers.layer_products": "einsum",
+    "costs.transformers.parameters_and_flops": "kv_cache",
+    "costs.transformers.shares_and_thresholds": "attention_share six_nd_and_mfu",
+    "kernels.attention.dense_attention": "chunked_attention rolling_kv_cache",
+    "kernels.attention.flash_attention": "eight_bit_attention flash_attention_all_blocks flash_work_partitioning",
+    "kernels.attention.linear_attention": "feature_maps",
+    "kernels.attention.ring_attention": "striped_attention",
+    "kernels.attention.softmax": "online_softmax",
+    "kernels.experts.two_meshes": "decoder",
+    "kernels.inference.decode_layouts": "decode_tp_fsdp_dp kv_cache_by_heads kv_cache_by_sequence latent_kv_cache",
+    "kernels.inference.engine": "paged_engine",
+    "kernels.inference.kv_cache": "chunked_prefill cross_layer_kv_sharing",
+    "kernels.inference.paged_kv_cache": "page_allocator ragged_and_paged_attention",
+    "kernels.inference.sharded_mlp": "expert_parallel_decode weight_stationary_2d",
+    "kernels.inference.tiny_language_model": "generate",
+    "kernels.training.data_parallel_and_fsdp": "kernels.racks.hsdp fsdp_and_tensor_parallel tensor_parallel",
+    "kernels.training.pipeline_parallel": "transformer_in_stages",
+    "kernels.training.transformer_over_mesh": "context_parallel",
+    "kernels.transformers.backward_pass": "rematerialisation",
 }
+MOVED: dict[str, list[str]] = {}  # old name: the modules in which what it had is now
+for _now, _names in NOW.items():
+    for _old in _names.split():
+        _room = "" if "." in _old else _now.rpartition(".")[0] + "."
+        MOVED.setdefault(f"helpers.{_room}{_old}", []).append(f"helpers.{_now}")
 
 RENAMED = {  # of a module under its old name: {old name of what is in it: the new one}
     "helpers.kernels.attention.eight_bit_attention": {"attention": "eight_bit", "blocks": "quantised"},
@@ -119,13 +107,9 @@ class Moved:
 
     def exec_module(self, module) -> None:
         name = module.__spec__.name
-        warnings.warn(
-            f"{name} is {MOVED[name].replace(', ', ' and ')} now, and its old name ends with the next release",
-            FutureWarning,
-            2,
-        )
+        _is_now(name, " and ".join(MOVED[name]))
         new = {}
-        for place in MOVED[name].split(" and "):
+        for place in MOVED[name]:
             new |= vars(import_module(place))
         names = {old: new[now] for old, now in RENAMED.get(name, {}).items()}
         vars(module).update({n: x for n, x in new.items() if not n.startswith("__")} | names)

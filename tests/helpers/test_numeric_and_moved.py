@@ -61,10 +61,10 @@ def test_what_is_no_finite_number_is_not_rounded(f):
 @pytest.mark.parametrize("old", MOVED)
 def test_an_old_name_is_the_module_and_says_its_new_one(old, monkeypatch):
     monkeypatch.delitem(sys.modules, old, raising=False)
-    with pytest.warns(FutureWarning, match=f"{old} is {MOVED[old]} now"):
+    with pytest.warns(FutureWarning, match=f"{old} is {' and '.join(MOVED[old])} now"):
         module = import_module(old)
     new, names = {}, RENAMED.get(old, {})
-    for place in MOVED[old].split(" and "):
+    for place in MOVED[old]:
         new |= vars(import_module(place))
     assert all(getattr(module, name) is new[names.get(name, name)] for name in (*new, *names) if name[:2] != "__")
 
