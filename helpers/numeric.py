@@ -168,8 +168,7 @@ def taken(x):
     if kind is tuple:
         return _same_or_new(x, tuple(map(taken, x)))
     if kind is list:
-        new = [taken(v) for v in x]
-        return new if any(a is not b for a, b in zip(new, x, strict=True)) else x
+        return _same_or_new(x, [taken(v) for v in x])
     if kind is dict:
         new = {k: taken(v) for k, v in x.items()}
         return new if any(new[k] is not v for k, v in x.items()) else x
@@ -195,7 +194,7 @@ def fitting(x):
     return x
 
 
-def _same_or_new(old: tuple, new: tuple) -> tuple:
+def _same_or_new(old: list | tuple, new: list | tuple) -> list | tuple:
     return old if all(a is b for a, b in zip(old, new)) else new
 
 

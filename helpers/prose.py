@@ -130,9 +130,8 @@ def _text(node: ast.expr, scope: dict) -> tuple[str, int]:
         left = left if binds >= strength else f"({left})"
         loose = holds < strength or holds == strength and isinstance(node.op, ast.Div | ast.Sub)
         return f"{left}{sign}{f'({right})' if loose else right}", strength
-    value = eval(
-        compile(ast.Expression(node), "template", "eval"), {**BYTES, **scope}
-    )  # sources are the course's own text
+    # Sources are the course's own text.
+    value = eval(compile(ast.Expression(node), "template", "eval"), {**BYTES, **scope})
     name = ast.unparse(node.func if isinstance(node, ast.Call) else node)
     unit = "B" if name in BYTES else next((u for end, u in UNITS.items() if name.endswith(end)), "")
     return f"{number(value)} {unit}".rstrip(), 2 if "/" in unit else 4  # 1 / (2 B/s)

@@ -16,7 +16,7 @@ from helpers.costs.transformers.shares_and_thresholds import (
     attention_ratio,
     crossover,
 )
-from helpers.costs.transformers.training_memory_bytes import recomputed, saved_limit, train_flops, training_memory
+from helpers.costs.transformers.training_memory_bytes import recomputed, train_flops, training_memory
 from tests.book.stated import near
 from tests.helpers.costs.tables import walks
 
@@ -48,8 +48,6 @@ CLAIMS = {
     "SI Q6: parameters": ((Q8.total - Q8.router) * 1.0, 211.7e9),
     "SI Q6: active parameters": ((Q8.active - Q8.router) * 1.0, 31.27e9),
     # C11, C12: checkpoints
-    "S4: 20 arrays a layer": (saved_limit(4e6, 8192, 64), 84e12),
-    "S4: one array a layer": (saved_limit(4e6, 8192, 64, arrays=1), 4.2e12),
     "S4 Q6: 4BT²NH a layer": (recomputed(Q1, BATCH, CONTEXT, "matmuls"), 64 * 4 * BATCH * CONTEXT**2 * 32 * 128),
     # C13: KV cache
     "S4: 8 GiB in int8": (kv_cache(MHA, 8192, bytes_each=1) / 2**30, 8.0),

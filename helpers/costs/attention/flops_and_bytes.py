@@ -9,14 +9,16 @@ Errors of the course's sources are listed in its errata (E004).
 """
 
 from dataclasses import replace
+from typing import Literal
 
 from helpers.arguments import formula, record
 from helpers.costs.rooflines.roofline import Move, Work
 from helpers.costs.transformers import parameters_and_flops
-from helpers.costs.transformers.parameters_and_flops import paged_tokens
 from helpers.numeric import ceil, floor, maximum, minimum, plain
 
 from . import io_complexity as io
+
+Version = Literal[1, 2, 3]
 
 
 @record
@@ -244,7 +246,7 @@ def chunked(a: Attention, C, backward: bool = False) -> Pass:
 
 
 @formula
-def flash(a: Attention, b, version: int = 2, backward: bool = False, rows=None, kernels: int = 1) -> Pass:
+def flash(a: Attention, b, version: Version = 2, backward: bool = False, rows=None, kernels: int = 1) -> Pass:
     """Blocks of b queries and b keys that meet on the chip; blocks that are masked whole are not looked at.
 
     version  1: keys outside, queries inside, so every block of keys reads Q and reads and writes O, l and m again
@@ -264,12 +266,10 @@ def flash(a: Attention, b, version: int = 2, backward: bool = False, rows=None, 
     >>> flash(a, 128).flops / flops(a) - 1 < 0.02, flash(a, 128).kept
     (True, 1048576)
     """
-    if version not in (1, 2, 3) or kernels not in (1, 2) or (version == 1 and kernels == 2):
+    if kernels not in (1, 2) or (version == 1 and kernels == 2):
         raise ValueError(
-            f"Flash has versions 1, 2 and 3, the last two with 1 or 2 kernels, not {version!r} with {kernels!r}"
+            f"Flash 1 goes backward in one kernel, later versions in 1 or 2, not version {version} in {kernels}"
         )
-    if (plain(b) and b < 1) or (rows is not None and plain(rows) and rows < 1):
-        raise ValueError(f"blocks of Flash have 1 or more queries and keys, not b={b} and rows={rows}")
     b = minimum(b, a.T)
     rows = b if rows is None or version == 1 else minimum(rows, a.T)
     heads, blocks = a.B * a.N, a.visited(b)
@@ -334,7 +334,7 @@ def decode(a: Attention, page=None) -> Pass:
     if plain(a.T) and a.T != 1:
         raise ValueError(f"a decode step has one query for each sequence, not T={a.T}")
     keys = a.S if a.window is None else minimum(a.S, a.window + a.keep)
-    stored = keys if page is None else paged_tokens(keys, page)
+    stored = keys if page is None else page * ceil(keys / page)
     table = 0 if page is None else 4 * a.B * stored / page
     heads = a.B * a.N
     moved = a.x * (2 * heads * a.H + 2 * a.B * a.K * stored * a.H) + table

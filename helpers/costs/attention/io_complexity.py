@@ -7,6 +7,8 @@ Source: Dao et al., "FlashAttention" (2022); Dao, "FlashAttention-2" (2023); Sha
 and Gimelshein, "Online normalizer calculation for softmax" (2018).
 """
 
+from typing import Literal
+
 from helpers.arguments import Count, formula, record
 from helpers.numeric import ceil, floor_near, maximum, minimum, plain, sqrt
 
@@ -150,7 +152,7 @@ def last_flops(T, H, version=2, backward=False):
 
 
 @formula
-def warp_floats(R, C, H, warps, split="queries"):
+def warp_floats(R, C, H, warps, split: Literal["keys", "queries"] = "queries"):
     """Floats (read for products, exchanged) through shared memory in a step of one thread block, its warps having split the work.
 
     keys     Flash 1: each warp multiplies all of Q with its part of K and V, and has a part of every row's sum; the warps
@@ -160,8 +162,6 @@ def warp_floats(R, C, H, warps, split="queries"):
     >>> warp_floats(128, 128, 64, 4, "keys"), warp_floats(128, 128, 64, 4)
     ((49152, 65536), (73728, 0))
     """
-    if split not in ("keys", "queries"):
-        raise ValueError(f"warps split 'keys' or 'queries', not {split!r}")
     if split == "keys":
         return warps * R * H + 2 * C * H, 2 * warps * R * H
     return R * H + warps * 2 * C * H, 0 * R
@@ -222,7 +222,7 @@ def largest_block(M, H: Count, layout: Layout = USUAL, backward=False, multiple=
 
 
 @formula
-def busy(blocks, product, softmax, groups=2):
+def busy(blocks, product, softmax, groups: Literal[1, 2] = 2):
     """Seconds until `groups` of warps have worked through `blocks` blocks each, when what differs can run at once.
 
     product, softmax  seconds of a block's two products, and of what lies between them, for one group
@@ -233,8 +233,6 @@ def busy(blocks, product, softmax, groups=2):
     >>> busy(16, 2.0, 1.0, groups=1) * 2, busy(16, 2.0, 1.0)
     (96.0, 65.0)
     """
-    if plain(groups) and groups not in (1, 2):
-        raise ValueError(f"one group of warps, or two in turns, not {groups}")
     if groups == 1:
         return blocks * (product + softmax)
     return 2 * blocks * maximum(product, softmax) + minimum(product, softmax)

@@ -6,6 +6,8 @@ the keys that it sees: a state whose size does not know how long the sequence is
 Source: Katharopoulos et al., "Transformers are RNNs" (2020); Zhang et al., "The Hedgehog & the Porcupine" (2024).
 """
 
+from typing import Literal
+
 from helpers.arguments import formula
 from helpers.numeric import minimum, plain
 
@@ -22,14 +24,12 @@ CHUNK = 64  # tokens: about H, from where on the recurrent part of the work is t
 
 
 @formula
-def features(kind: str, H):
+def features(kind: Literal[*FEATURES], H):
     """Numbers that a feature map makes of H.
 
     >>> [features(kind, 16) for kind in FEATURES]
     [16, 16, 273, 32]
     """
-    if kind not in FEATURES:
-        raise ValueError(f"a feature map is one of {', '.join(FEATURES)}, not {kind!r}")
     return {"taylor": 1 + H + H * H, "hedgehog": 2 * H}.get(kind, H)
 
 
@@ -45,17 +45,7 @@ def state_bytes(a: Attention, F=None):
 
 
 @formula
-def cache_crossover(H, F, x=2, s=4):
-    """Keys beyond which a state is smaller than the cache of K and V; with so many both are equal: s·F(H + 1) / (2x·H).
-
-    >>> cache_crossover(128, 128), round(cache_crossover(128, features("taylor", 128)))
-    (129.0, 16642)
-    """
-    return s * F * (H + 1) / (2 * x * H)
-
-
-@formula
-def linear_flops(T, H, F, form="chunked", C=CHUNK, causal=True):
+def linear_flops(T, H, F, form: Literal[*FORMS] = "chunked", C=CHUNK, causal=True):
     """FLOPs of products of one head, without the feature map, the sums of shares among them (a column of ones beside V).
 
     parallel   phi(Q) phi(K)^T, masked, times V: 2T²(F + H), and 2T² for the sums; quadratic still
@@ -65,8 +55,6 @@ def linear_flops(T, H, F, form="chunked", C=CHUNK, causal=True):
     >>> [linear_flops(4096, 64, 64, form) // 4096 for form in FORMS]
     [1056768, 33152, 16640]
     """
-    if form not in FORMS:
-        raise ValueError(f"linear attention is computed {', '.join(FORMS)}, not {form!r}")
     whole = 2 * T * T * (F + H + 1)
     one = 4 * T * F * (H + 1)
     if form == "parallel":

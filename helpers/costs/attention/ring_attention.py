@@ -8,6 +8,7 @@ al., "Tree Attention" (2024). Errors of the course's sources are listed in its e
 """
 
 from dataclasses import replace
+from typing import Literal
 
 from helpers.arguments import Count, formula, record
 from helpers.costs.rooflines.roofline import Move, Time
@@ -18,6 +19,7 @@ from .flops_and_bytes import Attention, Pass, flops
 from .io_complexity import last_flops, step_flops
 
 CUTS = ("contiguous", "striped")
+Cut = Literal[*CUTS]
 
 
 @formula
@@ -52,7 +54,7 @@ def hop_bytes(a: Attention, n, backward=False, ways=1):
 
 
 @formula
-def ring(a: Attention, n: Count, cut="contiguous", backward=False) -> Pass:
+def ring(a: Attention, n: Count, cut: Cut = "contiguous", backward=False) -> Pass:
     """What the busiest device does, blocks that are masked whole skipped, each block's scores kept on the chip.
 
     Forward K and V are sent n - 1 times. Backward too, and their gradients n times: once more, home.
@@ -91,7 +93,7 @@ def _no_window(a: Attention) -> None:
 
 
 @formula
-def work(n: Count, C: Count, cut: str = "contiguous") -> tuple[tuple[int, ...], ...]:
+def work(n: Count, C: Count, cut: Cut = "contiguous") -> tuple[tuple[int, ...], ...]:
     """The map of causal work: pairs that device i computes at hop r, as rows of hops and columns of devices.
 
     contiguous  device i has tokens iC … iC + C - 1: its own block is a triangle, earlier blocks are whole, later ones empty
@@ -103,8 +105,6 @@ def work(n: Count, C: Count, cut: str = "contiguous") -> tuple[tuple[int, ...], 
     >>> work(3, 4, "striped")
     ((10, 10, 10), (6, 10, 10), (6, 6, 10))
     """
-    if cut not in CUTS:
-        raise ValueError(f"a sequence is cut {' or '.join(CUTS)}, not {cut!r}")
     with_, without, whole = C * (C + 1) // 2, C * (C - 1) // 2, C * C
 
     def pairs(i, j):
@@ -116,15 +116,13 @@ def work(n: Count, C: Count, cut: str = "contiguous") -> tuple[tuple[int, ...], 
 
 
 @formula
-def ring_time(n, C, cut="contiguous"):
+def ring_time(n, C, cut: Cut = "contiguous"):
     """Pairs that a causal ring waits for: at each hop those of the device with most. C(C + 1)/2 + (n - 1)C²; in stripes
     n·C(C + 1)/2.
 
     >>> ring_time(4, 100), ring_time(4, 100, "striped")
     (35050.0, 20200.0)
     """
-    if cut not in CUTS:
-        raise ValueError(f"a sequence is cut {' or '.join(CUTS)}, not {cut!r}")
     triangle = C * (C + 1) / 2
     return n * triangle if cut == "striped" else triangle + (n - 1) * C * C
 
@@ -150,7 +148,7 @@ class Hops:
 
 
 @formula
-def ring_seconds(a: Attention, n, C_, W, hop=0.0, cut="contiguous", ways=1) -> Hops:
+def ring_seconds(a: Attention, n, C_, W, hop=0.0, cut: Cut = "contiguous", ways=1) -> Hops:
     """Seconds of the products and the sends of a forward ring: n times work, n - 1 times with a send beside it.
 
     C_, W  FLOPs/s of a device, bytes/s of a link one way; `ways` = 2 uses the link behind as well
@@ -183,7 +181,7 @@ def rounds(n: Count):
 
 
 @formula
-def tree(a: Attention, n, way="doubling") -> Pass:
+def tree(a: Attention, n, way: Literal["doubling", "chain"] = "doubling") -> Pass:
     """A decode step whose S keys lie on n devices: each looks at its own, then (m, l, o), H + 2 numbers of each head, are
     combined, until every device has the result.
 
@@ -195,8 +193,6 @@ def tree(a: Attention, n, way="doubling") -> Pass:
     >>> [(tree(a, 8, way).hops, tree(a, 8, way).sent) for way in ("doubling", "chain")]
     [(3, 49920.0), (7, 116480.0)]
     """
-    if way not in ("doubling", "chain"):
-        raise ValueError(f"partial results are combined by doubling or in a chain, not {way!r}")
     heads, hops = a.B * a.N * a.T, rounds(n) if way == "doubling" else n - 1
     windows = 2 - sum(where(n == 2**j, 1, 0) for j in range(21)) if way == "doubling" else 1
     partial, keys, sends = a.s * heads * (a.H + 2), a.S / n, hops * windows
@@ -204,17 +200,6 @@ def tree(a: Attention, n, way="doubling") -> Pass:
     other = 3.0 * keys - 2 + (3 * a.H + 6) * sends + a.H  # largest, minus, sum; ⊕; o / l
     exps, held = heads * (keys + 2 * sends), 2.0 * partial * windows
     return Pass(flops(a, a.T * keys), exps, heads * other, moved, held, a.s * heads, 1.0 * sends * partial, hops)
-
-
-@formula
-def ring_decode_bytes(a: Attention, n):
-    """(bytes, sends) of the same step when the keys go round instead, as in a prefill: (n - 1)·2·K·H·S/n numbers.
-
-    >>> a = Attention(1, 2**20, N=32, K=8)
-    >>> round(ring_decode_bytes(a, 8)[0] / tree(a, 8).sent)
-    75282
-    """
-    return (n - 1) * hop_bytes(a, n), n - 1
 
 
 @formula

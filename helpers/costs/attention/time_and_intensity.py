@@ -137,16 +137,6 @@ def prefill_intensity(L, D, N):
 
 
 @formula
-def prefill_intensity_limit(D, N):
-    """What `prefill_intensity` tends to for long prompts: D/N, the size of a head.
-
-    >>> prefill_intensity_limit(12288, 96)                        # GPT-3, below the 201 FLOPs per byte of an A100
-    128.0
-    """
-    return D / N
-
-
-@formula
 def decode_intensity(L, D, N, K=None, B=1):
     """(LD + D²) / (LDK/N + LN + D²/B), for each of B sequences: one token that sees L keys in K of N heads.
 

@@ -56,16 +56,6 @@ def _choices(k: int, held: int, devices: int) -> list[tuple[tuple[int, ...], int
 
 
 @formula
-def factor_of_experts(ratio, share):
-    """How many times as long the experts of a step take, if the whole step takes `ratio` times as long, and they are a share of it.
-
-    >>> round(factor_of_experts(1.245, 0.42), 2)
-    1.58
-    """
-    return 1 + (ratio - 1) / share
-
-
-@formula
 def dropped_share(tokens: Count, E: Count, k: Count, factor: float = 1.0) -> float:
     """Share of choices that find their expert full, exactly, over the binomial distribution of what it is sent.
 

@@ -12,6 +12,7 @@ DeepSeek-V3 (arXiv 2412.19437), section 2.1.2 and its published modeling code.
 
 from collections.abc import Sequence
 from random import Random
+from typing import Literal
 
 from helpers.arguments import Count, formula, record
 from helpers.costs.racks.cluster import Cluster
@@ -23,18 +24,17 @@ from helpers.costs.training.closed_forms import expert_width_on_rings
 from helpers.numeric import maximum
 
 COPIES = {"bf16": 2.0, "fp8": FP8_COPY, "mxfp8": 1 + 1 / 32, "mxfp4": 0.5 + 1 / 32, "nvfp4": 0.5 + 1 / 16}
-"""Bytes of a number with its share of a scale: fp8 has an f32 for 128 numbers, mxfp8 and mxfp4 a byte for 32, nvfp4 one for 16."""
+"""Bytes of a number with its share of a scale: fp8 has an f32 for 128 numbers (DeepEP), mxfp8 and mxfp4 a byte for 32
+(OCP, Microscaling Formats 1.0), nvfp4 one for 16 (NVIDIA, Blackwell)."""
 
 
 @formula
-def copy_bytes(D, dtype: str = "fp8"):
+def copy_bytes(D, dtype: Literal[*COPIES] = "fp8"):
     """Bytes of a token's row of D numbers with its scales.
 
     >>> copy_bytes(7168), copy_bytes(7168, "bf16"), copy_bytes(7168, "nvfp4")
     (7392.0, 14336.0, 4032.0)
     """
-    if dtype not in COPIES:
-        raise ValueError(f"copies travel as one of {', '.join(COPIES)}, not as {dtype!r}")
     return D * COPIES[dtype]
 
 
@@ -61,18 +61,6 @@ def least_width(c: Cluster, k, dtype: str = "bf16", dispatch=2, combine=2, reach
         return expert_width_on_rings(C / (2 * share * chip.link_bandwidth), side, wraps, bytes_each=bytes_each)
     W, W_dcn = share * chip.link_bandwidth, share * chip.dcn_bandwidth
     return expert_width_over_domains(C, c.domain.chips, c.domains, k, W, W_dcn, reached, bytes_each=bytes_each)
-
-
-@formula
-def least_width_of_step(alpha, n, dispatch=1, combine=2, gradients=4, matrices=3):
-    """The same of a training step in one domain: three times the arithmetic, and the exchange of gradients, there and back.
-
-    alpha  C/W of all links of a chip, one way
-
-    >>> round(least_width_of_step(1.979e15 / 4.5e11, 8))
-    1496
-    """
-    return (dispatch + combine + gradients) / (6 * matrices) * (1 - 1 / n) * alpha
 
 
 # Bytes and seconds, by tier.

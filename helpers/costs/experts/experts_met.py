@@ -10,7 +10,7 @@ from math import exp, lgamma
 
 from helpers.arguments import Count, formula, record
 from helpers.costs.training.closed_forms import expert_bytes
-from helpers.numeric import ceil, log, maximum
+from helpers.numeric import ceil, log
 
 
 @formula
@@ -54,11 +54,6 @@ class ExpertSeconds:
     weights: float
     arithmetic: float
     exchange: float
-
-    @property
-    def longest(self) -> float:
-        """With full overlap."""
-        return maximum(self.weights, self.arithmetic, self.exchange)
 
 
 @formula
@@ -113,27 +108,23 @@ def row_bytes(D, F, arrives=1, between=1, leaves=2):
 
 
 @formula
-def ragged_intensity(rows, D, F, weight=1, per_row: float | None = None, matrices=3):
-    """FLOPs for each byte of an expert's products with so many rows.
-
-    per_row  bytes of a row; left out: `row_bytes` in fp8, with results in bf16
+def ragged_intensity(rows, D, F, weight=1, matrices=3):
+    """FLOPs for each byte of an expert's products with so many rows, which are in fp8, and their results in bf16.
 
     >>> round(ragged_intensity(350, 7168, 2048))
     582
     """
-    moved = row_bytes(D, F) if per_row is None else per_row
-    return 2 * matrices * rows * D * F / (matrices * D * F * weight + rows * moved)
+    return 2 * matrices * rows * D * F / (matrices * D * F * weight + rows * row_bytes(D, F))
 
 
 @formula
-def compute_bound_rows(D, F, C, W_hbm, weight=1, per_row: float | None = None, matrices=3):
+def compute_bound_rows(D, F, C, W_hbm, weight=1, matrices=3):
     """Rows from which an expert's products are compute-bound: more than C·weight/(2·W_hbm), for rows are read and written.
 
     >>> round(compute_bound_rows(7168, 2048, 1.979e15, 3.35e12)), round(1.979e15 / 3.35e12 / 2)
     (357, 295)
     """
-    moved = row_bytes(D, F) if per_row is None else per_row
-    left = 2 * matrices * D * F * W_hbm / C - moved
+    left = 2 * matrices * D * F * W_hbm / C - row_bytes(D, F)
     return matrices * D * F * weight / left
 
 
@@ -152,16 +143,3 @@ def padding(rows: float, tile: Count = 64) -> float:
     spread = 12 * rows**0.5 + 50
     counts = range(max(1, int(rows - spread)), int(rows + spread))
     return tile * sum(exp(n * log(rows) - rows - lgamma(n + 1)) * ceil(n / tile) for n in counts) / rows
-
-
-# What needs no exchange.
-
-
-@formula
-def shared_seconds(D, F, s, C, matrices=3):
-    """Seconds of s shared experts for one token, which every device has: arithmetic behind which the exchange can hide in part.
-
-    >>> f"{shared_seconds(7168, 2048, 1, 1.979e15) * 1e6:.3f}"
-    '0.045'
-    """
-    return 2 * matrices * s * D * F / C

@@ -117,16 +117,6 @@ def fitted_shares(rows: Sequence[MeasuredLayer]) -> KernelShares:
 
 
 @formula
-def exchange_share(layers, dispatch, combine, step):
-    """Share of a step in which tokens travel, if nothing overlaps it.
-
-    >>> round(exchange_share(58, 1.92e-4, 1.95e-4, 0.048), 2)
-    0.47
-    """
-    return layers * (dispatch + combine) / step
-
-
-@formula
 def half_batches(weights, caches, arithmetic, exchange):
     """(seconds of a decode step with no overlap, seconds of two half batches, of which one computes while the other's tokens travel).
 
@@ -139,22 +129,6 @@ def half_batches(weights, caches, arithmetic, exchange):
 
 
 # Attention beside experts.
-
-
-@formula
-def attention_data_parallel_tokens(others, cache):
-    """Cached tokens, on all devices together, from which attention reads less if each device has sequences of its own.
-
-    With dp each of n devices reads all else than experts whole, and an n-th of the caches; with tp an n-th of it, and every latent
-    cache, which has no heads to divide: (1 - 1/n) cancels.
-
-    others  bytes of the weights that are no routed experts
-    cache   bytes of a token's cache in all layers
-
-    >>> round(attention_data_parallel_tokens(16.1e9, 35136), -3)
-    458000.0
-    """
-    return others / cache
 
 
 @formula

@@ -18,6 +18,8 @@ from helpers.costs.rooflines.chips import chip
 from helpers.costs.rooflines.hardware import Chip, Slice
 from helpers.costs.rooflines.machines import Tier, tiers
 
+# Domains under one set of leaf switches: a scalable unit of NVIDIA's SuperPOD has 32 hosts of H100, or 8 racks of GB200.
+HOSTS, RACKS = 32, 8
 KINDS = ("chip", "switch", "host", "leaf", "spine")
 
 
@@ -140,7 +142,7 @@ class Cluster:
 
 
 @formula
-def hosts(name: str, n: Count, group: int = 32, oversubscription: float = 1.0, chips: int = 8) -> Cluster:
+def hosts(name: str, n: Count, group: int = HOSTS, oversubscription: float = 1.0, chips: int = 8) -> Cluster:
     """n GPU hosts, each an NVLink domain, under leaf switches for `group` of them; for fewer hosts one group.
 
     >>> hosts("H100", 2).chips, hosts("B200", 64).groups
@@ -150,7 +152,7 @@ def hosts(name: str, n: Count, group: int = 32, oversubscription: float = 1.0, c
 
 
 @formula
-def racks(name: str, n: Count, group: int = 8, oversubscription: float = 1.0) -> Cluster:
+def racks(name: str, n: Count, group: int = RACKS, oversubscription: float = 1.0) -> Cluster:
     """n racks of one NVLink domain each, such as GB200 NVL72.
 
     >>> racks("GB200", 8).chips, racks("GB200", 8).rails

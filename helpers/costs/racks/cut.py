@@ -17,6 +17,7 @@ from collections.abc import Collection, Iterable
 from functools import cache
 from itertools import product
 from math import inf
+from typing import Literal
 
 from helpers.arguments import formula, record
 from helpers.costs.sharding.collective_prices import TIMES
@@ -24,10 +25,12 @@ from helpers.numeric import plain
 
 from .cluster import Cluster, Link, Wiring, wiring
 
+Kind = Literal[*TIMES, "AllToAll"]
+
 
 @formula
 def max_flow(links: Iterable[Link], sources: Collection[str], sinks: Collection[str]) -> float:
-    """Bytes/s that nodes `sources` can send to nodes `sinks` together, over links that carry W each way (Dinic 1970).
+    """Bytes/s that nodes `sources` can send to nodes `sinks` together, over links that carry W each way (Edmonds and Karp 1972).
 
     A node without a link sends nothing.
 
@@ -45,51 +48,35 @@ def max_flow(links: Iterable[Link], sources: Collection[str], sinks: Collection[
     for x in links:
         for a, b in ((x.a, x.b), (x.b, x.a)):
             left.setdefault(a, {})[b] = left.get(a, {}).get(b, 0.0) + x.W
-    for side, end in ((sources, "from"), (sinks, "to")):
-        left[end] = {}
-        for name in side:
-            left.setdefault(name, {})
-            (left[end] if end == "from" else left[name])[name if end == "from" else end] = inf
+    left["from"], left["to"] = dict.fromkeys(sources, inf), dict.fromkeys(sinks, 0.0)
+    for name in sources:
+        left.setdefault(name, {})["from"] = 0.0
+    for name in sinks:
+        left.setdefault(name, {})["to"] = inf
     total = 0.0
-    while (far := _levels(left)) is not None:
-        ways = {a: deque(b for b in to if far.get(b) == far.get(a, inf) + 1) for a, to in left.items()}
-        while sent := _push(left, ways):
-            total += sent
+    while path := _shortest(left):
+        W = min(left[a][b] for a, b in path)
+        for a, b in path:
+            left[a][b] -= W
+            left[b][a] += W
+        total += W
     return total
 
 
-def _levels(left) -> dict[str, int] | None:
-    """Links that each node is away from the sources, if the sinks can be reached."""
-    far, queue = {"from": 0}, deque(["from"])
-    while queue:
-        a = queue.popleft()
-        for b, W in left[a].items():
-            if W > 0 and b not in far:
-                far[b] = far[a] + 1
-                queue.append(b)
-    return far if "to" in far else None
-
-
-def _push(left, ways) -> float:
-    """Send what one path more can carry."""
-    path = ["from"]
-    while path[-1] != "to":
-        a = path[-1]
-        while ways[a] and not left[a][ways[a][0]] > 0:
-            ways[a].popleft()
-        if ways[a]:
-            path.append(ways[a][0])
-        elif a == "from":
-            return 0.0
-        else:
-            path.pop()
-            ways[path[-1]].popleft()
-    steps = list(zip(path, path[1:]))
-    least = min(left[a][b] for a, b in steps)
-    for a, b in steps:
-        left[a][b] -= least
-        left[b][a] = left[b].get(a, 0.0) + least
-    return least
+def _shortest(left) -> list[tuple[str, str]]:
+    """Links of a shortest path from the sources to the sinks that can carry more, found from the sinks, which are few."""
+    after, queue = {"to": ""}, deque(["to"])
+    while queue and "from" not in after:
+        b = queue.popleft()
+        for a in left[b]:
+            if a not in after and left[a][b] > 0:
+                after[a] = b
+                queue.append(a)
+    path, a = [], "from"
+    while b := after.get(a):
+        path.append((a, b))
+        a = b
+    return path
 
 
 @record
@@ -109,7 +96,7 @@ class Cut:
 
 
 @formula
-def needs(kind: str, inside, chips):
+def needs(kind: Kind, inside, chips):
     """Bytes, of one byte of V, that cross into a side of `inside` chips of `chips`, or out of it, in the fuller direction.
 
     >>> needs("AllGather", 8, 16), needs("AllReduce", 8, 16), needs("AllToAll", 8, 16)
@@ -119,8 +106,6 @@ def needs(kind: str, inside, chips):
         raise ValueError(f"a side of a cut of {chips} chips has at most as many, not {inside}")
     if kind == "AllToAll":
         return inside * (chips - inside) / chips**2
-    if kind not in TIMES:
-        raise ValueError(f"a cut is of one of {', '.join(TIMES)} and AllToAll, not of {kind!r}")
     return TIMES[kind] * (1 - inside / chips)
 
 
@@ -156,7 +141,7 @@ def rates_in(c: Cluster) -> list[tuple[str, int, float]]:
 
 
 @formula
-def bottleneck(c: Cluster, kind: str) -> Cut:
+def bottleneck(c: Cluster, kind: Kind) -> Cut:
     """The tightest of the sides that `sides` lists, for a collective over all chips of a cluster.
 
     >>> for some in (hosts("H100", 2), hosts("H100", 16), racks("GB200", 8)):
@@ -174,7 +159,7 @@ def bottleneck(c: Cluster, kind: str) -> Cut:
 
 
 @formula
-def every_cut(c: Cluster, kind: str) -> Cut:
+def every_cut(c: Cluster, kind: Kind) -> Cut:
     """The same by trying every set of chips: 2^chips of them, so for small clusters.
 
     >>> every_cut(hosts("H100", 2, chips=3), "AllGather").chips

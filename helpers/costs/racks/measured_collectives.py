@@ -14,6 +14,8 @@ The constants were fitted on 2026-11-27 by `python -m tools.bench_collectives --
 weighing alike. `rates` makes a table of `sharding.collective_prices` of them.
 """
 
+from typing import Literal
+
 from helpers.arguments import formula, record
 from helpers.costs.rooflines.chips import CHIPS
 from helpers.costs.rooflines.hardware import Chip
@@ -23,8 +25,11 @@ from helpers.numeric import minimum
 from .tiered_collectives import SENT_BY, bus_factor
 
 ALGORITHMS = ("ring", "tree", "nvls", "collnet", "best")
-TOOLS = ("nccl-tests", "torch", "waits")  # the last: a program that calls one at a time, and waits for each
+NCCL = "nccl-tests"
+TOOLS = (NCCL, "torch", "waits")  # the last: a program that calls one at a time, and waits for each
+Method, Tool, Way = Literal[*ALGORITHMS], Literal[*TOOLS], Literal["dispatch", "combine"]
 FP8_COPY = 1 + 4 / 128  # bytes of a number of a token in fp8, with its share of a float32 scale for 128 of them
+EXPERTS, NODES = 256, 4  # of DeepSeek-V3, and domains that a token's lie in at most: DeepEP's README times these
 TOKEN_BYTES = 16  # that DeepEP sends with each token's numbers
 
 
@@ -114,14 +119,7 @@ def rates(chip: Chip, algorithm: str, tool: str = "nccl-tests", k: Reached = REA
 
 @formula
 def measured_seconds(
-    kind: str,
-    size,
-    chip: Chip,
-    chips,
-    domains=1,
-    algorithm: str = "best",
-    tool: str = "nccl-tests",
-    k: Reached = REACHED,
+    kind: str, size, chip: Chip, chips, domains=1, algorithm: Method = "best", tool: Tool = NCCL, k: Reached = REACHED
 ):
     """Seconds of a collective of `size` bytes over so many GPUs in so many domains; for an AllToAll `size` is what one of them sends.
 
@@ -132,10 +130,6 @@ def measured_seconds(
     >>> f"{measured_seconds('AllReduce', 2**30, chip('H100'), 8) * 1e3:.1f} ms"
     '4.1 ms'
     """
-    if algorithm not in ALGORITHMS or tool not in TOOLS:
-        raise ValueError(
-            f"algorithms are {', '.join(ALGORITHMS)} and tools {', '.join(TOOLS)}, not {algorithm!r} and {tool!r}"
-        )
     names, V = [algorithm], size
     if kind == "AllToAll":
         names, V = ["pairs"], size * chips
@@ -151,40 +145,23 @@ def measured_seconds(
 
 @formula
 def bus_bandwidth(
-    kind: str,
-    size,
-    chip: Chip,
-    chips,
-    domains=1,
-    algorithm: str = "best",
-    tool: str = "nccl-tests",
-    k: Reached = REACHED,
+    kind: str, size, chip: Chip, chips, domains=1, algorithm: Method = "best", tool: Tool = NCCL, k: Reached = REACHED
 ):
     """busbw, as nccl-tests prints it, in bytes/s; arguments as of `measured_seconds`.
 
     >>> [round(bus_bandwidth("AllReduce", 2**33, chip("H100"), n, algorithm="nvls") / 1e9) for n in (4, 8)]
     [372, 481]
     """
-    seconds = measured_seconds(kind, size, chip, chips, domains, algorithm, tool, k)
-    return bus_factor(kind, chips) * size / seconds
+    return bus_factor(kind, chips) * size / measured_seconds(kind, size, chip, chips, domains, algorithm, tool, k)
 
 
 @formula
 def exchange(
-    tokens,
-    D,
-    k,
-    chip: Chip,
-    domains=1,
-    way: str = "dispatch",
-    low_latency: bool = False,
-    E=256,
-    limit=4,
-    reached: Reached = REACHED,
+    tokens, D, k, chip: Chip, domains=1, way: Way = "dispatch", low_latency: bool = False, reached: Reached = REACHED
 ):
-    """(Seconds, bytes) of every GPU's tokens on their way to k of E experts, or back: `bytes` counts what stays in place too.
+    """(Seconds, bytes) of every GPU's tokens on their way to k of `EXPERTS`, or back: `bytes` counts what stays in place too.
 
-    Over cards a token has one copy for each domain that it reaches, at most `limit` of them, and in one domain one for each GPU.
+    Over cards a token has one copy for each domain that it reaches, at most `NODES` of them, and in one domain one for each GPU.
     DeepEP prints bytes/seconds: of m domains the own one has an m-th of the copies, which no card carries.
 
     way          "dispatch" in fp8 with a float32 scale for 128 numbers and 16 bytes of its own, "combine" in bf16
@@ -194,15 +171,13 @@ def exchange(
     >>> f"{seconds * 1e6:.0f} us, {sent / seconds / 1e9:.0f} GB/s"
     '180 us, 42 GB/s'
     """
-    if way not in ("dispatch", "combine"):
-        raise ValueError(f"tokens are on their way in a dispatch or a combine, not in {way!r}")
     shares(chip, reached)  # refuses a chip that nobody measured
     V, g = tokens * (D * FP8_COPY + TOKEN_BYTES if way == "dispatch" else 2 * D), chip.pod[0]
     copies = across = k  # with low latency each travels alone
     if not low_latency:
-        few = minimum(limit, domains)
-        copies = domains_reached(k, g * few, E * few / domains)
-        across = copies if domains == 1 else domains_reached(k, domains, E, limit)
+        few = minimum(NODES, domains)
+        copies = domains_reached(k, g * few, EXPERTS * few / domains)
+        across = copies if domains == 1 else domains_reached(k, domains, EXPERTS, NODES)
     links, cards = reached.exchange * chip.link_bandwidth, reached.network * chip.dcn_bandwidth
     group, deepep = in_domains(g, domains, chip.neighbours), Rates(links, cards, launch=reached.deepep)
     return collective_seconds("AllToAll", V * copies * g * domains, group, deepep, copies, across), V * across

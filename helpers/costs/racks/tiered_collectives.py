@@ -16,6 +16,7 @@ Source: derived here; Patarasuk and Yuan 2009 (rings); Sanders et al. 2009 (two 
 
 from collections.abc import Iterable
 from dataclasses import replace
+from typing import Literal
 
 from helpers.arguments import Count, formula, record
 from helpers.costs.rooflines.hardware import Slice
@@ -35,14 +36,12 @@ from .cluster import Cluster
 
 
 @formula
-def bus_factor(kind: str, n):
+def bus_factor(kind: Literal[*TIMES, "AllToAll"], n):
     """busbw / algbw of nccl-tests: the share of its size that each chip of a flat ring sends.
 
     >>> bus_factor("AllReduce", 8), bus_factor("AllGather", 8), bus_factor("AllToAll", 8)
     (1.75, 0.875, 0.875)
     """
-    if kind not in TIMES and kind != "AllToAll":
-        raise ValueError(f"nccl-tests' busbw is of {', '.join(TIMES)} or AllToAll, not of {kind!r}")
     return TIMES.get(kind, 1) * (n - 1) / n
 
 
@@ -253,16 +252,6 @@ def overtakes(short: tuple[float, float], long: tuple[float, float]):
 
 
 @formula
-def sms_for(W, sm_rate):
-    """SMs that copy W bytes/s, if one copies `each`: NCCL's channels, DeepEP's.
-
-    >>> sms_for(1.6e11, 8e9)
-    20
-    """
-    return ceil_near(W / sm_rate)
-
-
-@formula
 def sms_to_take(math, comms, sms):
     """SMs that copy while the others multiply, so that both end together: comms / (math·sms + comms) of all.
 
@@ -299,27 +288,26 @@ ALGORITHMS = {
     "AllReduce": ("ring", "hierarchical", "tree", "nvls"),
     "AllToAll": ("direct", "rails"),
 }
+Kind = Literal[*ALGORITHMS]
 HOP_DCN = 1e-5
-"""Seconds of a hop over a network card, its software with it: an order of magnitude, from 5e-6 to 5e-5."""
+"""Seconds of a hop over a network card, its software with it: an order of magnitude, from 5e-6 to 5e-5, for want of a published
+one; `measured_collectives.REACHED` has what NCCL's runs took."""
 
 
 @formula
-def algorithms(c: Cluster, kind: str) -> tuple[str, ...]:
+def algorithms(c: Cluster, kind: Kind) -> tuple[str, ...]:
     """The algorithms that there are for a collective on a cluster; a torus has the hierarchical one, or for AllToAll the direct.
 
     >>> algorithms(hosts("H100", 4), "AllReduce"), algorithms(slices("v5p", (4, 4, 4), 2), "AllReduce")
     (('ring', 'hierarchical', 'tree', 'nvls'), ('hierarchical',))
     """
-    if kind not in ALGORITHMS:
-        raise ValueError(f"collectives on clusters are {', '.join(ALGORITHMS)}, not {kind!r}")
     if c.chip.axes:
         return ("direct",) if kind == "AllToAll" else ("hierarchical",)
-    known = ALGORITHMS[kind]
-    return tuple(a for a in known if a != "nvls" or c.chip.switch_adds)
+    return tuple(a for a in ALGORITHMS[kind] if a != "nvls" or c.chip.switch_adds)
 
 
 @formula
-def moves(c: Cluster, kind: str, V, algorithm: str) -> tuple[Move, ...]:
+def moves(c: Cluster, kind: Kind, V, algorithm: str) -> tuple[Move, ...]:
     """What the busiest chip sends in each tier, in one direction, for V bytes on one chip where the array is whole.
 
     >>> for a in ("ring", "hierarchical"):
@@ -359,7 +347,7 @@ def card_across_groups(W_dcn, W_up, m, groups):
 
 
 @formula
-def cluster_time(c: Cluster, kind: str, V, algorithm: str, hop: float | None = None, hop_dcn=HOP_DCN) -> TierTime:
+def cluster_time(c: Cluster, kind: Kind, V, algorithm: str, hop: float | None = None, hop_dcn=HOP_DCN) -> TierTime:
     """Seconds in each tier; `lower` if the tiers work on different pieces at once, `upper` if one waits for the other.
 
     A thin uplink of leaf switches (oversubscription) slows the blocks of an AllToAll that go to other groups; rings and trees
@@ -379,15 +367,3 @@ def cluster_time(c: Cluster, kind: str, V, algorithm: str, hop: float | None = N
     if kind == "AllToAll":
         card = card_across_groups(card, c.tiers[-1].W, c.domains, c.groups)
     return alpha_beta(over, chip.link_bandwidth, card, chip.hop if hop is None else hop, hop_dcn)
-
-
-@formula
-def fastest(c: Cluster, kind: str, V, hop: float | None = None, hop_dcn=HOP_DCN) -> str:
-    """The algorithm that takes least, at published rates: the first one in a tie.
-
-    >>> for name in ("A100", "H100"):
-    ...     print([fastest(hosts(name, 64), "AllReduce", V) for V in (1e4, 1e9, 1e11)])
-    ['tree', 'tree', 'hierarchical']
-    ['nvls', 'nvls', 'hierarchical']
-    """
-    return min(algorithms(c, kind), key=lambda a: cluster_time(c, kind, V, a, hop, hop_dcn).lower)

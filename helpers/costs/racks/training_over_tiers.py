@@ -23,14 +23,13 @@ from helpers.costs.training.layout import Layout, along, groups
 from helpers.costs.training.training_step import Step
 from helpers.numeric import maximum, minimum, nonzero, where
 
-from .cluster import Cluster
+from .cluster import HOSTS, RACKS, Cluster
 from .tiered_collectives import alpha_beta, dispatch, domains_reached, hierarchical
 
 KINDS = ("weights", "gradients", "tensor", "context", "experts", "stages")
 """What is sent: weights that are gathered, gradients that are summed, activations around blocks (tp), keys and values (cp), tokens
 on their way to experts (ep), and activations between the stages of a pipeline (pp)."""
 TIERS = ("domain", "group", "spine")
-HOSTS, RACKS = 32, 8  # domains of a group, at most: of one host, and of a rack
 CAUSAL = 1 / 2  # of the pairs of a block, which a causal mask leaves if tokens lie in stripes
 
 
@@ -194,16 +193,6 @@ def _divided_on_torus(collectives: tuple[Volume, ...], layout: Layout, s: Slice)
 
 
 @formula
-def gather_seconds(g, m, W, W_dcn):
-    """Seconds of an AllGather for each byte over m domains of g chips: that of the tier that takes longer.
-
-    >>> f"{1 / gather_seconds(8, 16, 4.5e11, 5e10):.4g} {1 / gather_seconds(72, 8, 9e11, 5e10):.4g}"
-    '4.267e+11 9.127e+11'
-    """
-    return alpha_beta(hierarchical("AllGather", 1.0, g, m), W, W_dcn).lower
-
-
-@formula
 def data_tokens(C, g, m, W, W_dcn, Y=1, F=inf):
     """Tokens of a chip in each microbatch from which FSDP over all g·m chips, but for TP over Y of a domain, hides.
 
@@ -257,7 +246,8 @@ def tensor_width(C, Y, g, W, W_dcn):
     ([15384, 30769], 41667)
     """
     inside = minimum(Y, g)
-    return Y * C * gather_seconds(inside, Y / inside, W, W_dcn)
+    gather = alpha_beta(hierarchical("AllGather", 1.0, inside, Y / inside), W, W_dcn)
+    return Y * C * gather.lower
 
 
 @formula

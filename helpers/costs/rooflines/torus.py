@@ -10,10 +10,10 @@ from math import prod
 
 from helpers.arguments import formula, record
 
-from .hardware import Slice
+from .hardware import HOPS, Slice
 from .roofline import Time
 
-HOP = 1e-6
+HOP = HOPS["tpu"]
 """Seconds for the first byte to cross one ICI link (Austin et al. 2025, Section 2)."""
 
 

@@ -281,13 +281,12 @@ class Config:
             return tuple(Counter(self.layers).items())
         linear = self.linear is not None
         kinds = [(self.window, moe, linear) for moe in (False, True)] + [(None, moe, False) for moe in (False, True)]
-        counts, shared = self._first(self.L), plain(self.shared_kv) and self.shared_kv == 0
-        out = [(LayerKind(*kind), n) for kind, n in zip(kinds, counts)]
-        if not shared:
+        every = own = self._first(self.L)
+        if not plain(self.shared_kv) or self.shared_kv:
             own = self._first(self.L - self.shared_kv)
-            out = [(kind, n) for (kind, _), n in zip(out, own)] + [
-                (LayerKind(*kind, shares=True), n - m) for kind, n, m in zip(kinds, counts, own)
-            ]
+        out = [(LayerKind(*kind), n) for kind, n in zip(kinds, own)]
+        if own is not every:
+            out += [(LayerKind(*kind, shares=True), n - m) for kind, n, m in zip(kinds, every, own)]
         return tuple((kind, n) for kind, n in out if not (plain(n) and n == 0))
 
     def _first(self, L) -> tuple:

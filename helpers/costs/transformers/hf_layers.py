@@ -128,10 +128,8 @@ def two_heads(f: Fields) -> dict:
     sizes = own("num_attention_heads", N), own("num_key_value_heads", 2 * K), own("head_dim", H), own("v_head_dim", v)
     near = Heads(*sizes, sinks=f.flag("add_swa_attention_sink_bias", True))
     far = Heads(N, K, H, v, sinks=f.flag("add_full_attention_sink_bias"))
-    sparse = _sparse(f, 1)
-    return _experts(f, sum(sparse)) | _near_and_far(
-        f, [x not in (0, "full_attention") for x in kinds], sparse, near, far
-    )
+    local, sparse = [kind not in (0, "full_attention") for kind in kinds], _sparse(f, 1)
+    return _experts(f, sum(sparse)) | _near_and_far(f, local, sparse, near, far)
 
 
 @listed
@@ -265,20 +263,19 @@ def searched(f: Fields) -> dict:
     kinds, most = [], {"K": 1, "F": 1}
     blocks = f.get("block_configs", [], list)
     for i, block in enumerate(blocks):
+        refuse = lambda why, i=i: f.refuse("block_configs", f"layer {i} has {why}")  # noqa: E731
         mixes, feeds = (block.get(n) if isinstance(block, dict) else None for n in ("attention", "ffn"))
         if not isinstance(mixes, dict) or not isinstance(feeds, dict):
-            f.refuse("block_configs", f"layer {i} has no attention and ffn")
+            refuse("no attention and ffn")
         if mixes.get("replace_with_linear") or feeds.get("replace_with_linear"):
-            f.refuse("block_configs", f"layer {i} has a plain matrix in place of attention or MLP")
+            refuse("a plain matrix in place of attention or MLP")
         group, times, wide = mixes.get("n_heads_in_group"), feeds.get("ffn_mult"), feeds.get("intermediate_size")
         if wide is None and type(times) in (int, float):
             wide = 256 * ceil(int(2 * times * D / 3) / 256)
         if not mixes.get("no_op") and (type(group) is not int or group < 1 or N % group):
-            f.refuse(
-                "block_configs", f"layer {i} has an n_heads_in_group of {group!r}, which does not divide the heads"
-            )
+            refuse(f"an n_heads_in_group of {group!r}, which does not divide the heads")
         if not feeds.get("no_op") and type(wide) is not int:
-            f.refuse("block_configs", f"layer {i} has an ffn_mult of {times!r}")
+            refuse(f"an ffn_mult of {times!r}")
         mixer = NoMixer() if mixes.get("no_op") else Heads(N, N // group, H)
         F = 0 if feeds.get("no_op") else wide
         kinds.append(LayerKind(mixes.get("window_length"), mixer=mixer, F=F))

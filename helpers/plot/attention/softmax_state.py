@@ -7,7 +7,7 @@ from matplotlib.patches import FancyArrowPatch
 
 from helpers import show
 from helpers.costs.attention.flops_and_bytes import Attention
-from helpers.costs.attention.ring_attention import CUTS, ring_decode_bytes, rounds, tree
+from helpers.costs.attention.ring_attention import CUTS, hop_bytes, rounds, tree
 from helpers.plot.picture import COLOURS, HATCHES, INK, Picture, arrow, bare, box, canvas, legend, styled, write
 
 
@@ -156,7 +156,7 @@ def ring_or_tree(a: Attention, n: int, alt: str, *, caption: str = "") -> Pictur
     """
     if n != 2 ** rounds(n):
         raise ValueError(f"the drawing is of a power of two of devices, not of {n}")
-    sent = {"ring": ring_decode_bytes(a, n)[0], "doubling": tree(a, n).sent}
+    sent = {"ring": (n - 1) * hop_bytes(a, n), "doubling": tree(a, n).sent}
     said = {"ring": "keys and values round a ring", "doubling": "partial results, doubling"}
     figure, axes = canvas(5.2, 5.6, 2)
     for ax, way in zip(axes, ("ring", "doubling")):

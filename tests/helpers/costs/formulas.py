@@ -53,7 +53,7 @@ FIRST = {
         (roofline.critical_batch_limit, [(1.97e14, 8.1e11)]), (roofline.split_D, [(1.97e14, 4.5e10)]),
         (roofline.weight_load, [(2e11, 2.0, 32.0, 1.2e12)]), (gpu_machine.waves, [(108.0, 108.0), (109.0, 108.0)]),
         (gpu_machine.wave_efficiency, [(96.0, 108.0), (217.0, 108.0)]), (gpu_machine.mxu_rate, [(1.5e9, 128.0, 8.0, 8.0)]),
-        (gpu_machine.vpu_rate, [(1.5e9, 128.0, 8.0, 2.0)]), (memory.saved_limit, [(4e6, 8192.0, 64.0)]), (thresholds.six_nd, [(7e9, 1e12)]),
+        (gpu_machine.vpu_rate, [(1.5e9, 128.0, 8.0, 2.0)]), (thresholds.six_nd, [(7e9, 1e12)]),
         (thresholds.attention_intensity, [(1.0, 8192.0, 8.0), (4096.0, 4096.0, 1.0)]),
         (thresholds.attention_threshold, [(240.0, 8.0)]),
         (thresholds.moe_critical_batch, [(256.0, 8.0, 240.0, 1.0), (16.0, 2.0, 240.0, 2.0)]),
@@ -100,7 +100,6 @@ FIRST = {
     "over_dcn":
         (lambda V, n, p: tuple(m.bytes for m in collectives.over_dcn("AllReduce", V, Axis(n), p)), [(1e9, 16.0, 4.0), (1e9, 4.0, 1.0)]),
     "parameters": (lambda *s: (lambda p: (p.total, p.active, p.matmul))(flops.parameters(any_mixture(*s))), DECODERS),
-    "attention_matrices": (lambda *s: shapes.attention_matrices(any_size(*s))["k"], DECODERS),
     "model_matrices": (lambda *s: sum(m.weights + m.met for m in shapes.model_matrices(_unusual(*s))), DECODERS),
     "keys_read": (lambda *s: shapes.keys_read(_unusual(*s), 2, 3, 64, False), DECODERS),
     "parameters of unusual parts": (lambda *s: flops.parameters(_unusual(*s)).total, DECODERS),

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cache, partial
 from math import inf, nan
 
-from helpers.costs.racks.cluster import Cluster
+from helpers.costs.racks.cluster import HOSTS, Cluster
 from helpers.costs.racks.cut import needs, rates_in
 from helpers.costs.racks.tiered_collectives import (
     ALGORITHMS,
@@ -18,7 +18,6 @@ from helpers.costs.racks.tiered_collectives import (
     card_across_groups,
     moves_on_torus,
 )
-from helpers.costs.racks.training_over_tiers import HOSTS
 from helpers.costs.rooflines.chips import chip
 from helpers.costs.rooflines.hardware import Chip, Slice
 from helpers.costs.transformers.parameters_and_flops import parameters

@@ -52,10 +52,10 @@ FORMULAS = {
         (times.exp_rate, [(132.0, 1.83e9)]), (times.exp_share, [(128.0, 9.89e14, 3.9e12)]),
         (io.flash_blocks, [(49152.0, 128.0), (49152.0, 64.0)]), (io.flash_limit, [(1e5, 64.0, 49152.0)]),
         (times.prefill_intensity, [(4096.0, 12288.0, 96.0)]),
-        (times.prefill_intensity_limit, [(12288.0, 96.0)]), (times.decode_intensity, [(4096.0, 12288.0, 96.0, 8.0, 4.0)]),
+        (times.decode_intensity, [(4096.0, 12288.0, 96.0, 8.0, 4.0)]),
         (times.decode_intensity_limit, [(12288.0, 96.0, 8.0)]), (times.decode_speed_up, [(12288.0, 96.0, 8.0)]),
         (times.layer_flops, [(2.0, 8.0, 32.0, 64.0, 4.0, 16.0, 2.0)]), (times.layer_bytes, [(2.0, 8.0, 32.0, 64.0, 4.0, 16.0, 2.0)]),
-        (times.layer_intensity, [(2.0, 8.0, 32.0, 64.0, 4.0, 16.0, 2.0)]), (linear.cache_crossover, [(128.0, 256.0)]),
+        (times.layer_intensity, [(2.0, 8.0, 32.0, 64.0, 4.0, 16.0, 2.0)]),
         (ring.hidden_block, [(3.12e14, 6e11, 4.0, 2.0, 0.5)]), (ring.rounds, [(1.0,), (9.0,), (1024.0,)]),
     ),
     "flops of attention": (lambda *s: (costs.flops(_self(*s)), costs.flops(_self(*s), None, 5)), LENGTHS),
@@ -117,5 +117,4 @@ FORMULAS = {
         [(6.0, 1e6), (8.0, 1e6), (1.0, 1e6)],
     ),
     "tree_seconds": (lambda n, S: ring.tree_seconds(Attention(1.0, S), n, 3e12, 4e11, 1e-6).upper, [(8.0, 1e6)]),
-    "ring_decode_bytes": (lambda n, S: ring.ring_decode_bytes(Attention(1.0, S), n), [(8.0, 1e6)]),
 }  # fmt: skip

@@ -206,11 +206,11 @@ def test_refusals():
         (lambda: Attention(8, 4), "S is at least T"),
         (lambda: Attention(8, causal=False, window=4), "for causal attention"),
         (lambda: Attention(8, window=0), "at least one key"),
-        (lambda: flash(Attention(8), 4, version=4), "versions 1, 2 and 3"),
+        (lambda: flash(Attention(8), 4, version=4), "flash: version is one of 1, 2, 3, not 4"),
         (lambda: decode(Attention(8)), "one query"),
         (lambda: io.flash_blocks(100, 64), "256, not 100"),
-        (lambda: io.warp_floats(1, 1, 1, 1, "Q"), "'keys' or 'queries'"),
-        (lambda: io.busy(1, 1.0, 1.0, 3), "not 3"),
+        (lambda: io.warp_floats(1, 1, 1, 1, "Q"), "warp_floats: split is one of 'keys', 'queries', not 'Q'"),
+        (lambda: io.busy(1, 1.0, 1.0, 3), "busy: groups is one of 1, 2, not 3"),
     )
 
 

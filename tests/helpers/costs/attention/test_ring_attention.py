@@ -89,7 +89,7 @@ def test_a_ring_does_the_work_of_its_busiest_device():
     assert n * ring.ring(whole, n).flops == flops(whole)
     refused(
         (lambda: ring.ring(replace(a, window=4), n), "leave it out"),
-        (lambda: ring.work(2, 2, "zigzag"), "contiguous or striped"),
+        (lambda: ring.work(2, 2, "zigzag"), "work: cut is one of 'contiguous', 'striped', not 'zigzag'"),
     )
 
 
@@ -170,8 +170,7 @@ def test_a_tree_takes_log_rounds():
     a = Attention(1, 4096, N=8, K=2, H=16, B=3)
     p = ring.tree(a, 8)
     assert p.sent == 3 * (16 + 2) * 8 * 3 * 4 and p.hops == 3  # rounds · numbers · heads · sequences · bytes
-    assert 8 * p.flops == decode(a).flops and ring.ring_decode_bytes(a, 8) == (7 * 2 * 3 * 2 * 512 * 16 * 2, 7)
-    assert ring.ring_decode_bytes(a, 8)[0] / p.sent == ring.ring_decode_bytes(replace(a, S=8192), 8)[0] / p.sent / 2
+    assert 8 * p.flops == decode(a).flops and ring.hop_bytes(a, 8) == 2 * 3 * 2 * 512 * 16 * 2
     slow = ring.tree_seconds(a, 8, 1e12, 1e9, hop=1.0)
     assert slow.parts["link"] == 3.0 and ring.tree_seconds(a, 1, 1e12, 1e9, 1.0).parts["link"] == 0
     for n, windows in ((2, 1), (6, 2), (9, 2), (16, 1)):
@@ -223,8 +222,11 @@ def test_flops_of_linear_attention():
 
 def test_refusals():
     refused(
-        (lambda: ring.tree(Attention(1, 8), 2, "star"), "not 'star'"),
-        (lambda: linear.features("cosine", 4), "one of elu, relu, taylor, hedgehog"),
-        (lambda: linear.linear_flops(1, 1, 1, "serial"), "parallel, chunked, recurrent"),
+        (lambda: ring.tree(Attention(1, 8), 2, "star"), "tree: way is one of 'doubling', 'chain', not 'star'"),
+        (lambda: linear.features("cosine", 4), "kind is one of 'elu', 'relu', 'taylor', 'hedgehog', not 'cosine'"),
+        (
+            lambda: linear.linear_flops(1, 1, 1, "serial"),
+            "form is one of 'parallel', 'chunked', 'recurrent', not 'serial'",
+        ),
         (lambda: linear.linear(Attention(8, window=2)), "leave the window out"),
     )

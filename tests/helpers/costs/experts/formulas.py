@@ -1,6 +1,6 @@
 """Formulas of chapter 8, with settings of each: see tests/helpers/costs/formulas.py."""
 
-from helpers.costs.experts import balance, exchange, experts_met as met, measured, two_meshes
+from helpers.costs.experts import exchange, experts_met as met, measured, two_meshes
 from helpers.costs.experts.two_meshes import Folding
 from helpers.costs.racks.cluster import hosts, slices
 from tests.helpers.costs.tables import by_name
@@ -24,7 +24,7 @@ def _exchange(t, D, k, g, m):
 
 def _layer(t, experts, D, F, k):
     x = met.expert_seconds(t, experts, D, F, k, *H800)
-    return x.weights, x.arithmetic, x.exchange, x.longest
+    return x.weights, x.arithmetic, x.exchange
 
 
 def _crossings(experts, F, k):
@@ -42,14 +42,12 @@ FORMULAS = {
     **by_name(
         (two_meshes.attention_sends, [(4096.0, 4096.0, 4.0)]),
         (two_meshes.expert_fsdp_tokens, [(5e15, 3.6e12, 384.0, 6.0, 16.0)]),
-        (exchange.copy_bytes, [(7168.0,)]), (exchange.least_width_of_step, [(4398.0, 8.0)]),
+        (exchange.copy_bytes, [(7168.0,)]),
         (exchange.largest_gather, [(8.0, 1536.0, 2500.0)]),
         (met.row_bytes, [(7168.0, 2048.0)]),
         (met.ragged_intensity, [(350.0, 7168.0, 2048.0)]),
-        (met.compute_bound_rows, [(7168.0, 2048.0, 1.979e15, 3.35e12)]), (met.shared_seconds, [(7168.0, 2048.0, 1.0, 1.979e15)]),
-        (balance.factor_of_experts, [(1.245, 0.42)]), (measured.exchange_share, [(58.0, 2e-4, 2e-4, 0.048)]),
+        (met.compute_bound_rows, [(7168.0, 2048.0, 1.979e15, 3.35e12)]),
         (measured.half_batches, [(6.6, 4.6, 10.8, 22.1), (6.6, 4.6, 10.8, 60.0)]),
-        (measured.attention_data_parallel_tokens, [(16.1e9, 35136.0)]),
         (measured.cached_tokens, [(8.0, 1.27e11, 6.5e11, 1.6e10, 35136.0)]),
     ),
     "expert_sends": (_sends, [(4096.0, 4096.0, 1536.0, 128.0, 8.0, 4.0, 2.0, 2.0), (64.0, 32.0, 16.0, 8.0, 2.0, 4.0, 1.0, 1.0)]),

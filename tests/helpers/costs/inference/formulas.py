@@ -15,7 +15,6 @@ from helpers.costs.inference import (
 )
 from helpers.costs.rooflines.chips import chip
 from helpers.costs.rooflines.hardware import Slice
-from helpers.costs.transformers import parameters_and_flops
 from helpers.costs.transformers.config import MLA, MoE
 from helpers.costs.transformers.public_models import model
 from tests.helpers.costs.tables import by_name
@@ -84,7 +83,6 @@ FORMULAS = {
         (answering.throughput, [(4.0, 8e8, 3e10, 3e10, 3e15, 1.3e13)]),
         (answering.naive_work, [(7.0,), (100.0,)]),
         (answering.cached_work, [(7.0,)]), (answering.receptive_field, [(32.0, 4096.0)]),
-        (parameters_and_flops.paged_tokens, [(33.0, 16.0), (32.0, 16.0)]),
         (answering.waiting, [(2.0, 0.25), (5.0, 0.25), (4.0, 0.25)]),
         (answering.cost_per_million, [(1.0, 16.0, 1e4)]),
         (answering.reload_time, [(6.7e9, 1.2e11, 1e-3)]), (answering.recompute_time, [(1024.0, 13e9, 3e14, 8e5)]),

@@ -64,10 +64,13 @@ def test_hops_of_both_tiers_follow_each_other():
 def test_errors_say_what_would_be_right():
     two = hosts("H100", 2)
     refused(
-        (lambda: on.algorithms(two, "Broadcast"), "not 'Broadcast'"),
+        (lambda: on.algorithms(two, "Broadcast"), "algorithms: kind is one of 'AllGather', .*, not 'Broadcast'"),
         (lambda: on.moves(hosts("A100", 2), "AllReduce", 1.0, "nvls"), "ring, hierarchical, tree, not by 'nvls'"),
         (lambda: on.moves(slices("v5p", (4, 4, 4)), "AllToAll", 1.0, "rails"), "by one of direct"),
-        (lambda: on.fastest(two, "AllReduce", 1.0, "fast"), "fastest: hop is a number or None, not 'fast'"),
+        (
+            lambda: on.cluster_time(two, "AllReduce", 1.0, "ring", "fast"),
+            "cluster_time: hop is a number or None, not 'fast'",
+        ),
     )
 
 
@@ -106,11 +109,11 @@ def test_errors_of_clusters_and_cuts_say_what_would_be_right():
         (lambda: hosts("H100", 3, group=2), "3 domains do not make whole groups of 2"),
         (lambda: hosts("H100", 2, oversubscription=0.5), "1 .none. or more, not 0.5"),
         (lambda: Cluster(Slice(chip("v5p"), (2, 2, 2)), 4, group=2), "one network here"),
-        (lambda: bottleneck(hosts("H100", 2), "Permute"), "not of 'Permute'"),
+        (lambda: bottleneck(hosts("H100", 2), "Permute"), "bottleneck: kind is one of .*, not 'Permute'"),
         (lambda: bottleneck(hosts("H100", 1, chips=1), "AllGather"), "2 or more"),
         (lambda: every_cut(hosts("H100", 2), "AllGather"), "up to 12"),
         (lambda: max_flow((), ["a"], ["a"]), "'a' is on both sides"),
-        (lambda: needs("Scatter", 1, 2), "not of 'Scatter'"),
+        (lambda: needs("Scatter", 1, 2), "needs: kind is one of .*, 'AllToAll', not 'Scatter'"),
         (lambda: needs("AllGather", 17, 16), "of 16 chips has at most as many, not 17"),
         (lambda: max_flow((), "chip 0.0", ["b"]), r"several names: write \['chip 0.0'\]"),
         (lambda: max_flow((), 3, ["b"]), "max_flow: sources is a tuple or list, and each of it a text, not 3"),

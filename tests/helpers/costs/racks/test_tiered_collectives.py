@@ -133,7 +133,7 @@ def test_sms_that_copy(math, comms):
 
 def test_errors_say_what_would_be_right():
     refused(
-        (lambda: tiered.bus_factor("Permute", 8), "AllReduce or AllToAll, not of 'Permute'"),
+        (lambda: tiered.bus_factor("Permute", 8), "bus_factor: kind is one of .*, 'AllToAll', not 'Permute'"),
         (lambda: tiered.domains_reached(9, 4, E=8), "9 experts are different ones, and 4 domains have 8"),
         (lambda: tiered.domains_reached(8, 8, E=8, limit=4), "8 experts are different ones, and 4 domains have 4"),
         (lambda: tiered.domains_reached(2.5, 4, E=8), "k is a whole number of 0 or more, got 2.5"),
