@@ -134,7 +134,8 @@ def settings(layout: Layout, names: Iterable[str]) -> str:
     >>> settings(Layout(tp=8, zero=1), ("tp", "zero"))
     'tp=8 zero=1'
     """
-    return " ".join(f"{name}={getattr(layout, name)}" for name in names)
+    values = ((name, getattr(layout, name)) for name in names)
+    return " ".join(f"{name}={'even' if x == '' else x}" for name, x in values)  # of the words layers alone may be none
 
 
 def nothing(asked: Question, ranking: Ranking) -> str:

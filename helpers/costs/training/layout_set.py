@@ -261,11 +261,12 @@ def device_stages(c: Config, layout: Layout, position: str, device) -> tuple[tup
     """
     most = stage_layers(c, layout)
     ends = {"first": most - where(_tables_as_layers(c, layout), 1, 0), "last": last_layers(c, layout)}
-    at_both = ((position, device), ({"first": "last", "last": "first"}.get(position, position), layout.pp - 1 - device))
+    positions = position, {"first": "last", "last": "first"}.get(position, position)
     if layout.layers:
-        stages = tuple((layout.device_layers[device], position) for position, device in at_both)
+        numbers = layout.device_layers[device], layout.device_layers[-1 - device]
     else:
-        stages = tuple((minimum(ends.get(position, most), c.L), position) for position, _ in at_both)
+        numbers = (minimum(ends.get(end, most), c.L) for end in positions)
+    stages = tuple(zip(numbers, positions))
     if layout.schedule != "DualPipe":
         return stages[:1]
     return tuple(

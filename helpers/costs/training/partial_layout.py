@@ -15,7 +15,7 @@ from helpers.costs.transformers.config import Config
 
 from .layout import AXES, BF16, GRAMMAR, Layout, Spelling
 from .layout_search import KEPT, SEARCHED, Ranking, ranking
-from .layout_set import check
+from .layout_set import SENTENCES, check
 from .operation_seconds import TUNED, Software
 
 FOLDED = "etp"  # that it is given says that ep and dp are Megatron-LM's; experts stay whole, so it is 1
@@ -82,8 +82,11 @@ def completed_layout(
     """
     free = {name: x for name, x in given.items() if name not in (*SEARCHED, "policy", "pods")}
     template = replace(template, **free)
-    if template.layers:
-        given = {"pp": len(template.device_layers)} | given
+    if listed := template.device_layers:
+        given = {"pp": len(listed)} | given
+        if (len(listed), sum(listed)) != (given["pp"], c.L):
+            laid = replace(template, pp=given["pp"])
+            raise ValueError(SENTENCES["layers"].format(a=laid, c=c, listed=sum(listed), devices=len(listed)))
 
     def search(fixed: Mapping) -> Ranking:
         policies = (fixed["policy"],) if "policy" in fixed else KEPT

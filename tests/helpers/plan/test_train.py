@@ -131,6 +131,10 @@ def test_llama_3_1_as_it_was_trained_can_be_said(capsys):
     words = ["train", "llama-3.1-405b", "--chips", "8192xH100", "--tokens", "16777216", "--length", "8192"]
     assert main([*words, "--layout", "tp=8,pp=16,fsdp=64,microbatches=32"]) == 0
     assert "uneven" in capsys.readouterr().out
+    assert main([*words, "--layout", "tp=8,layers=9+8x14+5"]) == 0
+    assert "pp=16 " in (text := capsys.readouterr().out) and "layers=even" in text
+    assert main([*words, "--layout", "tp=8,pp=16,layers=8x16"]) == 2
+    assert "layers=8x16 are 128 layers on 16 devices: give L=126 on pp=16" in capsys.readouterr().err
 
 
 def test_a_layout_that_is_named_is_held_against_the_best(capsys):
