@@ -11,16 +11,6 @@ from tests.scratch import ROOT
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("lab")]  # they share a JupyterLab
 CHAPTER = "work/ch01_rooflines"
 READINGS = sorted(f"work/{p.parent.name}/reading.ipynb" for p in ROOT.glob("notebooks/ch*/reading.ipynb"))
-PICTURES = {  # words that say what a picture shows which the reading draws
-    "work/ch01_rooflines/reading.ipynb": "FLOPs per byte",
-    "work/ch02_sharding/reading.ipynb": "Bandwidth of an AllGather",
-    "work/ch03_transformers/reading.ipynb": "Two bar charts side by side",
-    "work/ch04_training/reading.ipynb": "Five timelines of four devices",
-    "work/ch05_inference/reading.ipynb": "Three rising curves on log axes",
-    "work/ch06_attention/reading.ipynb": "Three squares of six by six blocks",
-    "work/ch07_racks/reading.ipynb": "Four hosts of four chips",
-    "work/ch08_experts/reading.ipynb": "Three rows of the same eight chips",
-}
 
 
 def open_notebook(page, lab, path):
@@ -115,13 +105,13 @@ def test_a_tab_says_its_chapter_and_is_not_marked_as_changed(page, lab):
 @pytest.mark.parametrize("reading", READINGS, ids=lambda r: r.split("/")[1])
 @pytest.mark.sample(quick=0, slow=1)
 def test_the_reading_runs_to_its_end(page, lab, reading):
-    assert reading in PICTURES, f"PICTURES has no words of a picture that {reading} draws: add some."
     open_notebook(page, lab, reading)
     command(page, "notebook:run-all-cells")
     code = [c for c in cells(page) if c["cell_type"] == "code"]
     assert all(c["execution_count"] for c in code)
     assert not [o for c in code for o in c["outputs"] if o["output_type"] == "error"]
-    assert page.locator(f"img[alt*='{PICTURES[reading]}']").count()
+    drawn = "".join(c["source"] for c in code).count("alt=")
+    assert page.locator(".jp-OutputArea img[alt]").count() >= drawn > 3
     rendered = page.locator(".jp-Notebook .jp-RenderedMarkdown").all_inner_texts()
     assert not [t for t in rendered if re.search(r"\{(math|eq|ref|note|dropdown)\}|:::|\{\{", t)]
 
