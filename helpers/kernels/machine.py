@@ -8,19 +8,16 @@ gets less than a core (`share`), which also shows a load that slows all runs ali
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import partial
 from statistics import median
 from time import perf_counter, thread_time
 
 import jax
 import jax.numpy as jnp
-from tqdm import tqdm
 
 from helpers.costs.rooflines.roofline import Work, matmul, time
 
 CHAINS = 8  # independent multiply-add chains of `poly`: enough to hide the latency of one
 DTYPES = {"f32": jnp.float32, "bf16": jnp.bfloat16}
-bar = partial(tqdm, leave=False, delay=5)  # of progress, once a loop takes five seconds
 QUIET = 1.25
 """Median over best run, up to which a machine counts as quiet: a choice. On an idle one it is 1.0 to 1.1."""
 WHOLE = 0.9
@@ -189,12 +186,21 @@ def matmul_work(B: int, D: int, F: int, dtype: str = "f32") -> Work:
     return matmul(B, D, F, each, each, each, dtype)
 
 
+def bar(things: Iterable, title: str) -> Iterable:
+    """The things; where tqdm is installed, with a bar of progress once they take five seconds."""
+    try:
+        from tqdm import tqdm
+    except ImportError:
+        return things
+    return tqdm(list(things), desc=title, leave=False, delay=5)
+
+
 def sweep_poly(ks: Iterable[int] = (0, 1, 2, 4, 8, 16, 32), n: int | None = None, chains: int = CHAINS) -> list[Timing]:
     """Time poly(k, chains) over n f32 elements for each k; by default n is too large for most caches.
 
     With 8 chains even k = 0 does 16 operations an element, which a fast memory outruns; `chains=1` reaches lower.
     """
-    n, ks = n or _large(), bar(ks, desc="elementwise sweep")
+    n, ks = n or _large(), bar(ks, "elementwise sweep")
     return [Timing(k, poly_work(k, n, chains), *_time_poly(k, n, chains)) for k in ks]
 
 
@@ -202,7 +208,7 @@ def sweep_matmuls(Bs: Iterable[int], D: int, F: int, dtype: str = "f32") -> list
     """Time x[B, D] @ w[D, F] for each B."""
     w = _random((D, F), dtype)
     out = []
-    for B in bar(Bs, desc="matmul sweep"):
+    for B in bar(Bs, "matmul sweep"):
         x = _random((B, D), dtype)
         out.append(Timing(B, matmul_work(B, D, F, dtype), *runs(lambda x=x: _matmul(x, w))))
     return out

@@ -292,7 +292,7 @@ def bench(mesh: jax.sharding.Mesh, x: str, sizes: Iterable[int] = (2**16, 2**20,
     """
     n, real = mesh.shape[x], mesh.devices.flat[0].platform != "cpu"
     out = []
-    for V in bar(sizes, desc="primitives"):
+    for V in bar(sizes, "primitives"):
         for kind, (before, _, _) in PRIMITIVES.items():
             shape = (n * max(1, round(V / (4 * n * n))), n)
             stack = (n, *shape) if "U" in before else shape
