@@ -5,24 +5,26 @@ Nothing is written: neither into the notebooks nor into a gradebook. Nothing is 
 """
 
 import argparse
-import re
 import sys
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 
 import nbformat
+from nbformat import NotebookNode
 
 from autograder.engine.bundle import bundle
 from autograder.engine.cell_names import exercise_number
 from autograder.engine.sandbox import Limits, available
 from autograder.grading.class_summary import Result, table
 from autograder.making.exercises import meta
+from autograder.own_work.by_cell import as_released
 from helpers.check.progress import Standing, total
 
 from .grading import intake, one_submission
 from .making import in_process_grading
 from .places import NOTEBOOK, ROOT, SourceError, Tree
+
+WITHOUT_WALLS = "So your notebooks run as you do: somebody else's could read and change your files. Ctrl+C stops it."
 
 
 def own_notebooks(tree: Tree) -> dict[str, Path]:
@@ -36,59 +38,13 @@ def own_notebooks(tree: Tree) -> dict[str, Path]:
     return found
 
 
-@dataclass(frozen=True)
-class Own:
-    """A learner's notebook of one assignment, as it stands.
-
-    points  grade_id of a check -> what it can give
-    begun   whether an answer is not as it was given, or somebody has asked for this assignment
-    """
-
-    topic: str
-    path: Path
-    points: dict[str, float]
-    begun: bool
-
-    @classmethod
-    def of(cls, topic: str, path: Path, released: Path, asked: bool) -> "Own":
-        from nbgrader.utils import compute_checksum, is_grade, is_solution
-
-        cells = nbformat.read(released if released.is_file() else path, as_version=4).cells
-        points = {m["grade_id"]: m["points"] for c in cells if is_grade(c) and not is_solution(c) for m in [meta(c)]}
-        try:
-            there = [c for c in nbformat.read(path, as_version=4).cells if is_solution(c)]
-            empty = {meta(c)["grade_id"] for c in there if meta(c).get("checksum") == compute_checksum(c)}
-        except Exception:  # of many kinds; the grader reads it too, and says what is wrong
-            empty = set()
-        answers = {meta(c)["grade_id"] for c in cells if is_solution(c)}
-        return cls(topic, path, points, begun=asked or not answers <= empty)
-
-
-def assignment(topic: str, tree: Tree, timeout: int | None = None) -> one_submission.Assignment:
-    """An assignment made from its source, hidden tests included; nothing needs to be released."""
-    full = in_process_grading.solved(topic, tree)
-    walls = available().refusal is None
-    return one_submission.Assignment(
-        topic,
-        nbformat.writes(in_process_grading.blank(full), version=4),
-        bundle(full),
-        "0",
-        Limits(),
-        walls,
-        timeout or 60,
-    )
-
-
-def not_begun(said: str) -> str | None:
-    """The exercise of a check that says nothing but that its answer is not there yet.
-
-    >>> not_begun("Exercise 1.1: 0 of 2 points\\n  f is not done yet.")
-    '1.1'
-    >>> not_begun("Exercise 1.2: 0 of 1 points\\n  too large.")
-    """
-    first = re.match(r"Exercise (\S+): 0 of", said.strip())
-    lines = said.strip().splitlines()[1:]
-    return first[1] if first and lines and all(line.endswith("not done yet.") for line in lines) else None
+def is_begun(path: Path, given: list[NotebookNode]) -> bool:
+    """Whether an answer is not as it was given; so too of a notebook that cannot be read, for the grader says why."""
+    try:
+        empty = {meta(c)["grade_id"] for c in nbformat.read(path, as_version=4).cells if as_released(c)}
+    except Exception:  # of many kinds
+        empty = set()
+    return not {meta(c)["grade_id"] for c in given if meta(c).get("solution")} <= empty
 
 
 def standings(grades: Iterable[tuple[str, float, float]]) -> list[Standing]:
@@ -104,63 +60,50 @@ def standings(grades: Iterable[tuple[str, float, float]]) -> list[Standing]:
     return [Standing(number, points, won) for number, (won, points) in found.items() if number]
 
 
-def row(topic: str, path: Path, tree: Tree, timeout: int | None = None) -> tuple[Result, list[str], list[Standing]]:
-    """A learner's row for the exercises begun, what the checks said where points are missing, and what is won of each."""
+def row(topic: str, path: Path, tree: Tree) -> tuple[Result, list[str], list[Standing]]:
+    """A learner's row for the exercises begun, what the checks said where points are missing, and what is won of each.
+
+    The assignment is made from its source, hidden tests included; nothing needs to be released.
+    """
     from nbgrader.utils import determine_grade
 
-    wanted = assignment(topic, tree, timeout)
+    full = in_process_grading.solved(topic, tree)
+    blank = in_process_grading.blank(full)
+    walls = available().refusal is None
+    released = nbformat.writes(blank, version=4)
+    wanted = one_submission.Assignment(topic, released, bundle(full), "0", Limits(), walls)
     try:
         found = one_submission.graded(wanted, one_submission.Job(topic, intake.read(path.parent)))
     except intake.Refused as e:
         raise SourceError(f"{path.relative_to(tree.root)}: {e}") from None
     if found.why:
         raise SourceError(f"{path.relative_to(tree.root)}: {found.why}")
+    empty, cells = {c.id: c.source for c in blank.cells}, nbformat.reads(found.notebook, as_version=4).cells
+    answered = [meta(c) for c in cells if meta(c).get("solution") and c.source != empty[c.id]]
+    begun = {in_process_grading.exercise_of(m["grade_id"]) for m in answered if not m.get("grade")}
     # Changes of a check cell are no news: the full tests always differ from the released ones.
     result, said, judged = Result(topic, notes=[n for n in found.notes if "was changed" not in n]), [], []
-    begun = set()
-    empty = {c.id: c.source for c in nbformat.reads(wanted.released, as_version=4).cells}
-    for cell in nbformat.reads(found.notebook, as_version=4).cells:
-        m = meta(cell)
-        if not m.get("grade"):
-            continue
-        exercise = in_process_grading.exercise_of(m["grade_id"])
-        if m.get("solution"):  # a text, for which no check can give points; nor do the notebook's own totals count it
-            if cell.source != empty[cell.id]:
-                result.notes.append(f"{exercise} is graded by a person and not counted here")
-            continue
-        got, most = determine_grade(cell)
-        if got < most:
-            outputs = cell.get("outputs", [])
-            told = [o.text.strip() for o in outputs if o.output_type == "stream"]
-            told += [f"{m['grade_id']}: {o.ename}: {o.evalue}" for o in outputs if o.output_type == "error"]
-            if all(map(not_begun, told)):
-                told = []
-            else:
-                begun.add(exercise)
-            said += told
-        else:
-            begun.add(exercise)
+    for m in answered:
+        if m.get("grade"):  # a text, for which no check can give points; nor do the notebook's own totals count it
+            exercise = in_process_grading.exercise_of(m["grade_id"])
+            result.notes.append(f"{exercise} is graded by a person and not counted here")
+    for cell, m in ((c, meta(c)) for c in cells if meta(c).get("grade") and not meta(c).get("solution")):
+        exercise, (got, most) = in_process_grading.exercise_of(m["grade_id"]), determine_grade(cell)
         judged.append((m["grade_id"], got, most))
+        if exercise not in begun:
+            continue
         before = result.scores.get(exercise, (0.0, 0.0))
-        result.scores[exercise] = (before[0] + got, before[1] + most)
-    result.scores = {exercise: score for exercise, score in result.scores.items() if exercise in begun}
+        result.scores[exercise] = before[0] + got, before[1] + most
+        for output in cell.get("outputs", []) if got < most else ():
+            stream = output.output_type == "stream"
+            said.append(output.text.strip() if stream else f"{m['grade_id']}: {output.ename}: {output.evalue}")
     return result, said, standings(judged)
-
-
-def report(own: Own, tree: Tree) -> tuple[str, list[Standing]]:
-    """What there is to say of one assignment, its total first, and what is won of each exercise."""
-    result, said, stands = row(own.topic, own.path, tree)
-    parts = [own.path.relative_to(tree.root).as_posix()]
-    if result.scores or result.notes:
-        parts.append(table([result], "assignment"))
-    return "\n".join([*([total(stands, after="")] if stands else []), *parts, *(["", *said] if said else [])]), stands
 
 
 def main(argv: list[str] | None = None, tree: Tree | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m autograder.grade_own", description=__doc__.split("\n")[0])
     parser.add_argument("assignment", nargs="*", help="default: all")
-    wanted = parser.parse_args(argv).assignment
-    tree = tree or Tree(ROOT)
+    wanted, tree = parser.parse_args(argv).assignment, tree or Tree(ROOT)
     try:
         found = own_notebooks(tree)
         if missing := [w for w in wanted if w not in found]:
@@ -171,8 +114,7 @@ def main(argv: list[str] | None = None, tree: Tree | None = None) -> int:
             )
         if not found:
             raise SourceError("There is no notebook of exercises under work/ or notebooks/: run `make release`.")
-        topics = wanted or found
-        return check([Own.of(topic, found[topic], tree.released(topic), bool(wanted)) for topic in topics], tree)
+        return check({topic: found[topic] for topic in wanted or found}, bool(wanted), tree)
     except SourceError as error:
         print(error, file=sys.stderr)
         return 1
@@ -180,30 +122,32 @@ def main(argv: list[str] | None = None, tree: Tree | None = None) -> int:
         one_submission.close()
 
 
-def check(every: list[Own], tree: Tree) -> int:
-    """Grade what is begun and say it, the total first; 1 if a notebook could not be graded, which stops no other."""
-    if any(own.begun for own in every) and (why := available().refusal):
-        print(f"{why} {WITHOUT_WALLS}\n", file=sys.stderr, flush=True)
+def check(notebooks: dict[str, Path], asked: bool, tree: Tree) -> int:
+    """Grade what is begun, or was asked for, and say it, the total first; 1 if a notebook could not be graded, which stops no other."""
     reports, stands, failed = [], [], []
-    for own in every:
-        standing = standings((grade_id, 0, points) for grade_id, points in own.points.items())
-        if own.begun:
-            print(f"Checking {own.path.relative_to(tree.root)} …", file=sys.stderr, flush=True)
+    for topic, path in notebooks.items():
+        name, released = path.relative_to(tree.root).as_posix(), tree.released(topic)
+        given = nbformat.read(released if released.is_file() else path, as_version=4).cells
+        checks = [m for m in map(meta, given) if m.get("grade") and not m.get("solution")]
+        won = standings((m["grade_id"], 0, m["points"]) for m in checks)
+        if asked or is_begun(path, given):
+            if not (reports or failed) and (why := available().refusal):
+                print(f"{why} {WITHOUT_WALLS}\n", file=sys.stderr, flush=True)
+            print(f"Checking {name} …", file=sys.stderr, flush=True)
             try:
-                said, standing = report(own, tree)
-                reports.append(said)
+                result, said, won = row(topic, path, tree)
+                shown = [table([result], "assignment")] if result.scores or result.notes else []
+                first = [total(won, after="")] if won else []
+                reports.append("\n".join([*first, name, *shown, *(["", *said] if said else [])]))
             except SourceError as error:
                 failed.append(str(error))
-        stands += standing
-    if stands and (len(every) > 1 or not reports):
-        reports.insert(0, total(stands, "In all" if len(every) > 1 else "", after=""))
+        stands += won
+    if stands and (len(notebooks) > 1 or not reports):
+        reports.insert(0, total(stands, "In all" if len(notebooks) > 1 else "", after=""))
     print(*reports, sep="\n\n")
     for why in failed:
         print(why, file=sys.stderr)
     return 1 if failed else 0
-
-
-WITHOUT_WALLS = "So your notebooks run as you do: somebody else's could read and change your files. Ctrl+C stops it."
 
 
 if __name__ == "__main__":
