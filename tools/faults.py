@@ -112,7 +112,7 @@ FAULTS = [
     ),
     Fault(
         "a stored number that is not ours",
-        "autograder/making/tried_numbers.py",
+        "helpers/check/questions.py",
         r"ROUNDS, 16\)",
         "ROUNDS + 1, 16)",
         "tests/autograder/making/test_shown_cases.py",

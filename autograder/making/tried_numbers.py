@@ -4,38 +4,16 @@ Inputs are drawn as the hidden tests draw theirs, from a seed of their own, and 
 digits keeps an answer from being read by accident; a program that tries all numbers finds it in minutes.  Nothing graded depends on it.
 """
 
-import hashlib
 import math
 import random
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from copy import deepcopy
 
-ROUNDS = 10_000
-"""Of PBKDF2; book/_static/try_numbers.js has the same number."""
+from helpers.check.questions import ROUNDS, canonical, hashed  # noqa: F401  (ROUNDS is asked for here)
 
 DRAWN, KEPT = 12, 2  # inputs to choose from, of which so many are stored
 VARIED = 8  # of the results of the inputs drawn, so many must differ: a few guesses would find fewer
-
-
-def canonical(x: float) -> str:
-    """A number to three digits, as it is hashed; the page writes it alike.
-
-    >>> canonical(262.7), canonical(-0.0004995), canonical(0), canonical(float("inf"))
-    ('2.63e2', '-5.00e-4', '0', 'inf')
-    """
-    if math.isinf(x):
-        return "inf" if x > 0 else "-inf"
-    digits, power = f"{x:.2e}".split("e")
-    return f"{digits}e{int(power)}" if x else "0"
-
-
-def hashed(x: float, salt: str) -> str:
-    """PBKDF2 of a number's three digits, 16 bytes as hexadecimal digits.
-
-    salt  such as "ch01-q04-check 0 intensity": the check, the number of the draw, the entry of the result
-    """
-    return hashlib.pbkdf2_hmac("sha256", canonical(x).encode(), salt.encode(), ROUNDS, 16).hex()
 
 
 def entries(result: object) -> dict[str, object]:

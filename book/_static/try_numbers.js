@@ -1,6 +1,6 @@
 // A reader's numbers against the salted hashes of ours, on pages of exercises: three digits count.
 (() => {
-  const rounds = 10000, near = 1e-3; // as in autograder/making/tried_numbers.py; as checks compare
+  const rounds = 10000, near = 1e-3; // as in helpers/check/questions.py; as checks compare
   const bytes = text => new TextEncoder().encode(text);
 
   const canonical = x => x === 0 ? "0" : Math.abs(x) === Infinity ? (x > 0 ? "inf" : "-inf") : x.toExponential(2).replace("e+", "e");

@@ -14,6 +14,7 @@ A question stands in a chapter as
 The page checks it by a script that decides as `verdict` does, the notebook by `question`.
 """
 
+import hashlib
 import math
 import re
 from collections.abc import Mapping, Sequence
@@ -108,6 +109,30 @@ def _near(given: float, wanted: float, within: float) -> bool:
     """Whether a number counts as another: up to the tolerance, or as its two digits; a count (tolerance 0) only as itself."""
     rounded = within > 0 and given == float(f"{wanted:.2g}")
     return given == wanted or rounded or abs(given - wanted) <= within * abs(wanted)
+
+
+ROUNDS = 10_000
+"""Of PBKDF2; book/_static/try_numbers.js has the same number."""
+
+
+def canonical(x: float) -> str:
+    """A number to three digits, as it is hashed; the page writes it alike.
+
+    >>> canonical(262.7), canonical(-0.0004995), canonical(0), canonical(float("inf"))
+    ('2.63e2', '-5.00e-4', '0', 'inf')
+    """
+    if math.isinf(x):
+        return "inf" if x > 0 else "-inf"
+    digits, power = f"{x:.2e}".split("e")
+    return f"{digits}e{int(power)}" if x else "0"
+
+
+def hashed(x: float, salt: str) -> str:
+    """PBKDF2 of a number's three digits, 16 bytes as hexadecimal digits: an answer that nobody reads by accident.
+
+    salt  such as "ch01-q04-check 0 intensity": the check, the number of the draw, the entry of the result
+    """
+    return hashlib.pbkdf2_hmac("sha256", canonical(x).encode(), salt.encode(), ROUNDS, 16).hex()
 
 
 PREFIX = "the digits are right and the power of ten is not: look at units and prefixes"

@@ -5,15 +5,14 @@ section was read, its question answered or its exercise passed, and comes first 
 of these spans, who does not sees it tomorrow; known four times in a row, it is known for good. book/_static/review.js decides alike.
 """
 
-import hashlib
 import json
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
 
-from .questions import number, verdict
+from .questions import hashed, number, verdict
 from .record import Entry, Record
 
 SPANS = 1, 3, 7, 21
@@ -23,8 +22,7 @@ A_DAY, QUESTION, EXERCISE = 300, 25, 100
 """Seconds of review in a day, and what a card takes of them; what does not fit in waits for tomorrow."""
 
 SLOT = "\x01"
-ROUNDS = 10_000  # of PBKDF2, as autograder.making.tried_numbers has them
-NEAR = 1e-3  # how far a number may be off, as there and in checks
+NEAR = 1e-3  # how far a number may be off, as in checks
 
 
 def deck(notebooks: Path) -> list[dict]:
@@ -74,9 +72,8 @@ def waiting(cards: Sequence[dict], record: Record, today: int) -> list[dict]:
 
 def answered(record: Record, name: str, known: bool, today: int) -> None:
     """Move a card on that was known, and one that was not to tomorrow."""
-    before = record.reviews.get(name)
-    step = min((before.state if before else 0) + 1, len(SPANS)) if known else 0
-    record.reviews[name] = Entry(today, step, times(record, name) + 1)
+    before = record.reviews.get(name, Entry(0))
+    record.reviews[name] = Entry(today, min(before.state + 1, len(SPANS)) if known else 0, before.asked + 1)
 
 
 def times(record: Record, name: str) -> int:
@@ -144,12 +141,5 @@ def judged(card: Shown, answer: str) -> tuple[bool, str] | None:
         replies = {number(value): told for value, told in card.replies}
         return verdict(given, replies, number(card.replies[card.right][0]), card.card["within"])
     hash_, salt = card.card["hashes"][card.index]
-    return (True, "") if hash_ in hashes(given, salt) else (False, "not this.")
-
-
-def hashes(x: float, salt: str) -> Iterator[str]:
-    """Hashes of a number's three digits, and of what is near it, as autograder.making.tried_numbers makes them."""
-    for near in (x, x * (1 - NEAR), x * (1 + NEAR)):
-        digits, power = f"{near:.2e}".split("e")
-        text = "0" if near == 0 else f"{digits}e{int(power)}"
-        yield hashlib.pbkdf2_hmac("sha256", text.encode(), salt.encode(), ROUNDS, 16).hex()
+    known = any(hashed(x, salt) == hash_ for x in (given, given * (1 - NEAR), given * (1 + NEAR)))
+    return (True, "") if known else (False, "not this.")
