@@ -36,7 +36,7 @@ def findings(work: Work) -> Iterator[tuple[bool, str]]:
     changed = Git(work.tree.root).text("status", "--porcelain", "--", "notebooks")
     yield not changed, f"notebooks/ is as the course has it{': run `course rescue`' if changed else ''}"
     try:
-        progress.read(work.folder / progress.NAME)
+        progress.whole(work.folder / progress.NAME)
         yield True, f"{progress.NAME} can be read, or is not there yet"
     except (OSError, ValueError):
         yield False, f"{progress.NAME} cannot be read: the next check puts it aside and begins a new one"

@@ -55,7 +55,7 @@ if (globalThis.document) addEventListener("DOMContentLoaded", () => {
     const section = place.closest("section");
     return { name: place.id, section, heading: section?.querySelector("h1, h2, h3, h4") };
   }).filter(({ section, heading }) => section && heading);
-  const done = record => name => record.has(`s:${name}`) || record.has(`e:${/^ex-\d+-\d+$/.test(name) ? name.slice(3).replace("-", ".") : name}`);
+  const key = name => /^ex-\d+-\d+$/.test(name) ? `e:${name.slice(3).replace("-", ".")}` : `s:${name}`;
 
   // Ticks at headings of what is done, and at links to it in lists of paths; there, too, where the path goes on.
   const tick = (element, is, first) => {
@@ -68,15 +68,14 @@ if (globalThis.document) addEventListener("DOMContentLoaded", () => {
   const steps = [...(paths?.querySelectorAll("li a[href*='#']") ?? [])];
   const stepName = a => a.hash.slice(1);
   const show = () => {
-    const is = done(courseRecord.read());
+    const record = courseRecord.read(), is = name => record.has(key(name));
     for (const { name, heading } of labels) tick(heading, is(name), false);
     for (const heading of document.querySelectorAll(".bd-article h3")) {
-      const number = /^Exercise (\d+\.\d+) /.exec(heading.textContent)?.[1];
-      if (number) tick(heading, is(number), false);
+      const number = /^Exercise (\d+)\.(\d+) /.exec(heading.textContent);
+      if (number) tick(heading, is(`ex-${number[1]}-${number[2]}`), false);
     }
     for (const a of steps) tick(a, is(stepName(a)), true);
-    const record = courseRecord.read(), number = name => name.replace(/^ex-(\d+)-(\d+)$/, "$1.$2");
-    const days = steps.map(a => (record.get(`s:${stepName(a)}`) ?? record.get(`e:${number(stepName(a))}`) ?? [-1])[0]);
+    const days = steps.map(a => (record.get(key(stepName(a))) ?? [-1])[0]);
     const last = days.lastIndexOf(Math.max(-1, ...days.filter(day => day >= 0))); // of that day the furthest
     document.querySelector(".go-on")?.remove();
     if (!days.some(day => day >= 0)) return;

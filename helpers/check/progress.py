@@ -41,7 +41,6 @@ ROW = re.compile(
 )
 SUM = re.compile(r"^(\| (?:(\d+) · .*?|\*\*in all\*\* .*?) \|)(?:[^|\n]*\|){5}$", re.M)
 
-_noted: Parts = {}
 _said: set[str] = set()
 
 
@@ -63,47 +62,36 @@ def place(folder: Path | None = None) -> Path:
     return folder / NAME
 
 
-def _understood(part: object) -> bool:
-    if not isinstance(part, dict):
+def _understood(content: object) -> bool:
+    try:
+        parts = [part for own in content["exercises"].values() for part in own.values()]
+        numbers = [part[key] for part in parts for key in ("won", "of", "tries")]
+        return all(0 <= n < 1000 for n in numbers) and all(isinstance(part["begun"], str) for part in parts)
+    except (AttributeError, KeyError, TypeError):
         return False
-    numbers = [part.get(key) for key in ("won", "of", "tries")]
-    return all(isinstance(n, int | float) and 0 <= n < 1000 for n in numbers) and isinstance(part.get("begun"), str)
-
-
-def read(path: Path) -> Parts:
-    """What a file holds; nothing if there is none, ValueError if it is not wholly such a file."""
-    return _parts(whole(path), path.name)
 
 
 def whole(path: Path) -> dict:
-    """All that a file holds, `helpers.check.record`'s part as well; nothing if there is none."""
+    """All that a file holds, `helpers.check.record`'s part as well; nothing if there is none, ValueError if it is not such a file."""
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return {"exercises": {}}
-    if not isinstance(found, dict):
+    if not _understood(found):
         raise ValueError(f"{path.name} does not hold what checks write")
-    return found
-
-
-def _parts(content: dict, name: str) -> Parts:
-    parts = content.get("exercises")
-    if not isinstance(parts, dict) or not all(
-        isinstance(own, dict) and all(map(_understood, own.values())) for own in parts.values()
-    ):
-        raise ValueError(f"{name} does not hold what checks write")
+    parts = found["exercises"]
     for gone in REPLACED_BY.keys() & parts.keys():
         own = [*parts[gone].values()]
         if own and all(part["won"] >= part["of"] for part in own):  # a pass in part was a part of another question
             last = max(own, key=lambda part: part.get("passed") or "")
             parts.setdefault(current_number(gone), {})[gone] = last
-    return parts
+    return found
 
 
-def kept(path: Path) -> Parts:
-    """What a file holds; one that is broken is put aside, and that is said."""
+def content(path: Path) -> dict:
+    """The same; a file that is broken is put aside, and that is said."""
     try:
-        return read(path)
+        return whole(path)
     except ValueError:
         aside = path.with_name(f"{path.stem}-broken-{date.today()}.json")
         try:
@@ -113,7 +101,12 @@ def kept(path: Path) -> Parts:
             say(f"{path.name} cannot be read.")
     except OSError as error:
         say(f"{path.name} cannot be read: {error.strerror}.")
-    return {}
+    return {"exercises": {}}
+
+
+def kept(path: Path) -> Parts:
+    """What it holds of exercises."""
+    return content(path)["exercises"]
 
 
 def write(path: Path, text: str) -> None:
@@ -166,31 +159,13 @@ def note(exercise: str, part: str, won: float, worth: float, tries: int) -> None
         return
     today = str(date.today())
     new = {"won": won, "of": worth, "tries": tries, "begun": today, "passed": today if won >= worth else None}
-    own = _noted.setdefault(exercise, {})
-    own[part] = merged(own.get(part), new)
     path = place()
     with alone(path):
-        _add(path)
-
-
-def _add(path: Path) -> None:
-    """Put what this kernel has noted into the file."""
-    parts = kept(path)
-    before = json.dumps(parts, sort_keys=True)
-    for number, mine in _noted.items():  # another notebook may have written in between
-        for name, record in mine.items():
-            parts.setdefault(number, {})[name] = merged(parts.get(number, {}).get(name), record)
-    if json.dumps(parts, sort_keys=True) == before:
-        return
-    put(path, kept_whole(path) | {"exercises": parts})
-
-
-def kept_whole(path: Path) -> dict:
-    """All that a file holds, or that there is nothing to keep of it, which `kept` has said."""
-    try:
-        return whole(path)
-    except (OSError, ValueError):
-        return {}
+        known = content(path)
+        own = known["exercises"].setdefault(exercise, {})
+        before, own[part] = own.get(part), merged(own.get(part), new)
+        if own[part] != before:
+            put(path, known)
 
 
 def put(path: Path, content: dict) -> None:

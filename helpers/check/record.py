@@ -25,8 +25,7 @@ from . import progress
 FIRST_DAY = date(2026, 1, 1)
 GREEN = "#1a7f37"  # 4.8:1 on white and 4.0:1 on JupyterLab's dark ground, large enough for bold text
 KINDS = {"s": "sections", "q": "questions", "e": "passed", "r": "reviews"}
-WORD = re.compile(r"^([sqer]):([\w.:-]{1,80})=(\d{1,5})([+-]|@\d(?:\.\d{1,3})?)?$")
-ENDS = {"s": r"$", "q": r"[+-]$", "e": r"$", "r": r"@[\d.]+$"}
+WORD = re.compile(r"^([se]|(q)|(r)):([\w.:-]{1,80})=(\d{1,5})(?(2)([+-]))(?(3)@(\d)(?:\.(\d{1,3}))?)$")
 
 
 class Entry(NamedTuple):
@@ -57,8 +56,9 @@ class Record:
 
     def bring(self, other: "Record") -> None:
         """Merge another one into this one: the first day of a reading or a pass, the last of an answer or a review."""
-        for kind, own in (("s", self.sections), ("q", self.questions), ("e", self.passed), ("r", self.reviews)):
-            for name, entry in getattr(other, KINDS[kind]).items():
+        for kind, entries in KINDS.items():
+            own = getattr(self, entries)
+            for name, entry in getattr(other, entries).items():
                 own[name] = later(kind, own[name], entry) if name in own else entry
 
     def choose(self, path: str) -> None:
@@ -100,12 +100,10 @@ def iso(day: int) -> str:
 
 def as_line(record: Record) -> str:
     """The record as one line of text."""
-    ends = {"s": lambda e: "", "q": lambda e: "-+"[e.state], "e": lambda e: "", "r": lambda e: f"@{e.state}.{e.asked}"}
-    words = [
-        f"{kind}:{name}={entry.day}{end(entry)}"
-        for kind, end in ends.items()
-        for name, entry in getattr(record, KINDS[kind]).items()
-    ]
+    words = [f"s:{name}={entry.day}" for name, entry in record.sections.items()]
+    words += [f"q:{name}={entry.day}{'-+'[entry.state]}" for name, entry in record.questions.items()]
+    words += [f"e:{name}={entry.day}" for name, entry in record.passed.items()]
+    words += [f"r:{name}={entry.day}@{entry.state}.{entry.asked}" for name, entry in record.reviews.items()]
     return " ".join(["r2r1", str(len(words)), *sorted(words)])
 
 
@@ -118,7 +116,7 @@ def of_line(line: str) -> Record:
     Traceback (most recent call last):
     ValueError: The line is cut short: it says that it has 2 words, and 1 is here. Copy all of it.
     """
-    head, count, *words = [*line.split(), "", ""][: max(2, len(line.split()))]
+    head, count, *words = line.split() if len(line.split()) > 1 else ("", "")
     if head != "r2r1" or not count.isdigit():
         raise ValueError('This is no line of the course: it begins with "r2r1" and a number.')
     if len(words) != int(count):
@@ -126,12 +124,11 @@ def of_line(line: str) -> Record:
         raise ValueError(f"The line is cut short: it says that it has {count} words, and {there}. Copy all of it.")
     found = Record()
     for word in words:
-        m = WORD.match(word)
-        if not m or not re.search(ENDS[m[1]], word):
+        if not (m := WORD.match(word)):
             raise ValueError(f"The line has a word that says nothing: {word[:40]!r}. Copy it again.")
-        state, asked = (int(m[4][1]), int(m[4][3:] or 0)) if m[1] == "r" else (int(m[4] == "+"), 0)
-        kind, entry = getattr(found, KINDS[m[1]]), Entry(int(m[3]), state, asked)
-        kind[m[2]] = later(m[1], kind[m[2]], entry) if m[2] in kind else entry
+        kind, _, _, name, day, right, step, asked = m.groups()
+        entries, entry = getattr(found, KINDS[kind]), Entry(int(day), int(step or right == "+"), int(asked or 0))
+        entries[name] = later(kind, entries[name], entry) if name in entries else entry
     return found
 
 
@@ -144,7 +141,7 @@ def _entries(content: dict, kind: str) -> dict[str, Entry]:
 
 
 def of_file(content: dict, page: str) -> Record:
-    """What progress.json holds, as `progress.whole` reads it; what has passed by what the start page says it is worth."""
+    """What progress.json holds, as `progress.content` reads it; what has passed by what the start page says it is worth."""
     record = Record(*(_entries(content, kind) for kind in ("sections", "questions")))
     record.reviews = _entries(content, "reviews")
     if content.get("path") in (*study_time.PATHS, study_time.ALL):
@@ -158,20 +155,15 @@ def of_file(content: dict, page: str) -> Record:
     return record
 
 
-def _content(path: Path) -> dict:
-    parts = progress.kept(path)  # which puts a broken file aside
-    return progress.kept_whole(path) | {"exercises": parts}
-
-
 def read(path: Path) -> Record:
     """What a file of a learner's holds; one that is broken is put aside, and that is said."""
-    return of_file(_content(path), progress.page_text(path))
+    return of_file(progress.content(path), progress.page_text(path))
 
 
 def change(path: Path, edit: Callable[[Record], None]) -> Record:
     """Read the file, change the record and write it, with no other process in between; the record as it is then."""
     with progress.alone(path):
-        content = _content(path)
+        content = progress.content(path)
         record = of_file(content, progress.page_text(path))
         passed = set(record.passed)
         edit(record)
@@ -221,14 +213,16 @@ def start_page(text: str, parts: progress.Parts, record: Record) -> str:
         return f"✓ {m[1]}" if name in done else m[1]
 
     text = re.sub(r"^\* .*$", lambda line: PATH_LINK.sub(marked, line[0]), text, flags=re.M)
-    if step := record.next():
-        text = re.sub(
-            r"\n\n|\Z",
-            f"\n\n**{'Go on' if done else 'Begin'}: [{step.title}]({step.link})**, {study_time.spent(step.minutes)}.\n\n",
-            text,
-            count=1,
-        )
-    return text
+    if not (step := record.next()):
+        return text
+    begin = "Go on" if done else "Begin"
+    return below_title(text, f"**{begin}: [{step.title}]({step.link})**, {study_time.spent(step.minutes)}.\n\n")
+
+
+def below_title(page: str, text: str) -> str:
+    """A page with a text below its title."""
+    title, _, rest = page.partition("\n\n")
+    return f"{title}\n\n{text}{rest}"
 
 
 def refresh(folder: Path) -> None:

@@ -10,5 +10,4 @@ def _fresh(monkeypatch):
     monkeypatch.setattr(solutions, "_tries", {})
     monkeypatch.setattr(solutions, "_passed", set())
     monkeypatch.setattr(solutions, "_recalled", set())
-    monkeypatch.setattr(progress, "_noted", {})
     monkeypatch.setattr(progress, "_said", set())

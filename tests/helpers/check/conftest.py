@@ -32,5 +32,4 @@ def work(tmp_path, monkeypatch):
     (tmp_path / "work/README.md").write_text(PAGE, encoding="utf-8")
     monkeypatch.chdir(tmp_path / "work/ch01_rooflines")
     monkeypatch.setattr(progress, "attended", lambda: True)
-    monkeypatch.setattr(progress, "_noted", {})
     return tmp_path / "work"

@@ -5,7 +5,6 @@ import json
 import os
 import random
 import re
-import shutil
 import subprocess
 import sys
 from types import SimpleNamespace
@@ -16,7 +15,7 @@ from helpers import check, study_time
 from helpers.check import progress, record, solutions
 from helpers.check.record import Entry, Record, as_line, of_line
 from tests.helpers.check.conftest import PAGE
-from tests.helpers.check.told import answer, double
+from tests.helpers.check.told import answer, by_scripts, double
 from tests.scratch import ROOT
 from tests.tiers import repeats
 
@@ -25,7 +24,6 @@ def restart(monkeypatch):
     monkeypatch.setattr(solutions, "_tries", {})
     monkeypatch.setattr(solutions, "_passed", set())
     monkeypatch.setattr(solutions, "_recalled", set())
-    monkeypatch.setattr(progress, "_noted", {})
 
 
 RIGHT, WRONG = (6, 3), (7, 3)
@@ -54,7 +52,7 @@ def test_a_restart_forgets_nothing(work, monkeypatch, capsys):
 def test_what_was_won_stays_won_and_by_what_the_exercise_is_worth_now(work):
     report("1.2", RIGHT, WRONG)
     report("1.2", WRONG, WRONG)  # the same answer, spoilt
-    held = progress.read(work / "progress.json")
+    held = progress.kept(work / "progress.json")
     assert progress.won(held, "1.2") == 2
     held["1.1"] = {"gone": {"won": 9, "of": 9, "tries": 0, "begun": "2026-01-02", "passed": "2026-01-02"}}
     held["9.9"] = held["1.1"]  # of another edition
@@ -104,7 +102,7 @@ def test_a_broken_file_is_put_aside_and_said(work, held, capsys):
     said = capsys.readouterr()
     assert said.out.count("progress.json cannot be read: it is progress-broken-") == 1 and said.err == ""
     (aside,) = work.glob("progress-broken-*.json")
-    assert aside.read_bytes() == held and set(progress.read(work / "progress.json")) == {"1.1"}
+    assert aside.read_bytes() == held and set(progress.kept(work / "progress.json")) == {"1.1"}
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EROFS, errno.EACCES])
@@ -208,7 +206,6 @@ def test_a_line_says_all_and_may_come_twice_in_any_order():
         assert merged(a, b, c) == merged(c, b, a, b) == merged(merged(b, c), a)
 
 
-@pytest.mark.skipif(not shutil.which("node"), reason="there is no node here")
 def test_the_browser_reads_writes_and_merges_lines_alike(tmp_path):
     """Each pair of lines is brought to a page, one after the other; a store of its own stands for the browser's."""
     draw = random.Random(7)
@@ -222,12 +219,7 @@ def test_the_browser_reads_writes_and_merges_lines_alike(tmp_path):
           pairs.map(lines => { held.r2r = ""; for (const l of lines) courseRecord.bring(courseRecord.parse(l)); return held.r2r; }),
           broken.map(l => say(() => courseRecord.line(courseRecord.parse(l)))),
           courseRecord.today(new Date(2026, 10, 30, 23, 59)), courseRecord.today(new Date(2027, 0, 1, 0, 1))]));"""
-    script = tmp_path / "twin.js"
-    script.write_text((ROOT / "book/_static/record.js").read_text(encoding="utf-8") + program, encoding="utf-8")
-    done = subprocess.run(
-        ["node", script], input=json.dumps({"pairs": pairs, "broken": broken}), capture_output=True, text=True
-    )
-    lines, said, *days = json.loads(done.stdout)
+    lines, said, *days = by_scripts(tmp_path, ("record",), program, {"pairs": pairs, "broken": broken})
     assert lines == [as_line(merged(*map(of_line, pair))) for pair in pairs]
     assert said[0].startswith("This is no line of the course") and "cut short" in said[2] and "'s:sec-bou'" in said[3]
     for line, told in zip(broken, said, strict=True):

@@ -1,21 +1,20 @@
 """Review: cards from the chapters and exercises with other numbers each time, when they come, and two weeks of it."""
 
-import json
 import random
 import re
 import shutil
-import subprocess
 from collections import Counter
 
 import pytest
 import yaml
 
-from autograder.own_work import reviewing
+from autograder.own_work import standing
 from autograder.own_work.copies import Work
 from autograder.places import Tree
 from helpers.check import record, review
 from helpers.check.questions import number
 from helpers.check.record import Entry, Record
+from tests.helpers.check.told import by_scripts
 from tests.scratch import ROOT
 from tests.tiers import repeats
 
@@ -70,11 +69,7 @@ def test_an_exercise_takes_what_our_answer_gives(card):
         arguments = [value(text, names) for text in card["fills"][one.index]]
         result = entries(names[card["call"]](*arguments))
         label = dict(zip(labels(list(result), names[card["call"]].__doc__ or ""), result.values()))
-        right = (
-            next(x for name, x in label.items() if name == card["asks"])
-            if card["asks"] in label
-            else [*result.values()][0]
-        )
+        right = label.get(card["asks"], [*result.values()][0])
         assert review.judged(one, f"{right:.5e}") == (True, "")
         assert review.judged(one, f"{right * 1.01:.5e}")[0] is False
 
@@ -122,7 +117,6 @@ def test_what_is_known_moves_back_and_what_is_not_comes_tomorrow():
     assert days == [101, 104, 111, 132, 133, 136, 143, 164, None]
 
 
-@pytest.mark.skipif(not shutil.which("node"), reason="there is no node here")
 def test_the_page_decides_alike(tmp_path):
     draw, cases = random.Random(3), []
     for _ in range(repeats(10, 100)):
@@ -140,12 +134,9 @@ def test_the_page_decides_alike(tmp_path):
                   cards.map(card => { const s = courseReview.shown(card, courseReview.times(record, card.name));
                                       return [s.call ?? s.text, s.replies, s.right ?? 0, s.salt ?? ""]; })];
         })));"""
-    script = tmp_path / "twin.js"
-    sources = [(ROOT / f"book/_static/{name}.js").read_text(encoding="utf-8") for name in ("record", "review")]
-    script.write_text("".join(sources) + program, encoding="utf-8")
-    given = json.dumps({"cases": [(day, record.as_line(own)) for day, own in cases], "cards": CARDS})
-    done = subprocess.run(["node", script], input=given, capture_output=True, text=True, check=True)
-    for (day, own), (names, cards) in zip(cases, json.loads(done.stdout), strict=True):
+    given = {"cases": [(day, record.as_line(own)) for day, own in cases], "cards": CARDS}
+    there = by_scripts(tmp_path, ("record", "review"), program, given)
+    for (day, own), (names, cards) in zip(cases, there, strict=True):
         waits = review.waiting(CARDS, own, day)
         seen = [review.shown(card, review.times(own, card["name"])) for card in CARDS]
         for card in waits:
@@ -161,7 +152,7 @@ def test_the_command_asks_judges_and_keeps(tmp_path, capsys):
     (root / "notebooks").mkdir(parents=True)
     shutil.copy(ROOT / "notebooks/review.json", root / "notebooks")
     work = Work(Tree(root))
-    reviewing.run(work, today=300)
+    standing.review_today(work, today=300)
     assert work.said == ["Nothing waits for review: what you read and pass comes the next day."]
     path = root / "work/progress.json"
     record.change(path, lambda r: r.sections.update({"sec-matmul": Entry(299), "sec-quantised": Entry(299)}))
@@ -169,7 +160,7 @@ def test_the_command_asks_judges_and_keeps(tmp_path, capsys):
     right = shown["sec-matmul.2"].replies[shown["sec-matmul.2"].right][0]
     answers = iter(["x", chr(ord("a") + shown["sec-matmul.1"].right), "many", right, ""])
     work.said.clear()
-    reviewing.run(work, lambda wants: next(answers), today=300)
+    standing.review_today(work, lambda wants: next(answers), today=300)
     assert record.read(path).reviews == {
         "sec-matmul.1": Entry(300, 1, 1), "sec-matmul.2": Entry(300, 1, 1), "sec-quantised.1": Entry(300, 0, 1)
     }  # fmt: skip
@@ -180,6 +171,6 @@ def test_the_command_asks_judges_and_keeps(tmp_path, capsys):
     def stops(wants):
         raise KeyboardInterrupt
 
-    reviewing.run(work, stops, today=301)
+    standing.review_today(work, stops, today=301)
     assert work.said[-1].startswith("0 of 0 known; 1 are left for today.")
     assert Counter(entry.state for entry in record.read(path).reviews.values()) == {1: 2, 0: 1}
