@@ -17,7 +17,6 @@ from autograder.engine.cell_names import exercise_number
 from autograder.engine.sandbox import Limits, available
 from autograder.grading.class_summary import Result, table
 from autograder.making.exercises import meta
-from autograder.own_work.by_cell import as_released
 from helpers.check.progress import Standing, total
 
 from .grading import intake, one_submission
@@ -40,8 +39,11 @@ def own_notebooks(tree: Tree) -> dict[str, Path]:
 
 def is_begun(path: Path, given: list[NotebookNode]) -> bool:
     """Whether an answer is not as it was given; so too of a notebook that cannot be read, for the grader says why."""
+    from nbgrader.utils import compute_checksum
+
     try:
-        empty = {meta(c)["grade_id"] for c in nbformat.read(path, as_version=4).cells if as_released(c)}
+        there = [(meta(c), c) for c in nbformat.read(path, as_version=4).cells if meta(c).get("solution")]
+        empty = {m["grade_id"] for m, c in there if m.get("checksum") == compute_checksum(c)}
     except Exception:  # of many kinds
         empty = set()
     return not {meta(c)["grade_id"] for c in given if meta(c).get("solution")} <= empty

@@ -2,10 +2,7 @@
 
     __main__    the command `course` and its words
     lab         JupyterLab where one was; labconfig/ has what it leaves out for learners
-    standing    what is next, how far one is, the record as a line of text
-    reviewing   cards of today
-    reset       one exercise as it was given
-    newest      the newest course, by git
+    commands    what is next, how far one is, the record as a line of text, cards of today, the newest course, an exercise anew
     doctor      whether machine and folder are as the course needs them
     start       which copies are made or brought up to date
     copies      the folder work/; like `start`, it imports the standard library only

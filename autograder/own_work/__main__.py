@@ -22,9 +22,9 @@ from .copies import Work
 
 # Module and function of each word; "" is `course` alone. What a word does not need is not imported: `course` starts in a second.
 COMMANDS = {
-    "": "lab:start", "next": "standing:next_step", "status": "standing:status", "review": "reviewing:run",
-    "check": "__main__:check", "update": "newest:pull", "reset": "reset:reset", "rescue": "start:rescue",
-    "carry": "standing:carry", "doctor": "doctor:main", "copies": "start:update",
+    "": "lab:start", "next": "commands:next_step", "status": "commands:status", "review": "commands:review_today",
+    "check": "__main__:check", "update": "commands:pull", "reset": "commands:reset", "rescue": "start:rescue",
+    "carry": "commands:carry", "doctor": "doctor:main", "copies": "start:update",
 }  # fmt: skip
 TAKES_WORDS = ("", "next", "check", "reset", "carry")
 
@@ -32,7 +32,7 @@ TAKES_WORDS = ("", "next", "check", "reset", "carry")
 def check(work: Work, *words: str) -> int:
     from autograder import grade_own
 
-    from .standing import next_step
+    from .commands import next_step
 
     code = grade_own.main([*words], work.tree)
     next_step(work)

@@ -245,7 +245,7 @@ def joined(mine: NotebookNode, other: NotebookNode, release: NotebookNode) -> li
 def partners(old: Cells, new: Cells) -> dict[str, str]:
     """Cell of the old release -> the same one in the new.
 
-    Cells of nbgrader by their exercise; text and course code by what it says, then by its id, then by what stands beside it.
+    Cells of nbgrader by their exercise; text and course code by what it says, then by its id.
     """
     numbers = same_exercises(old, new)
     found = {}
@@ -270,12 +270,6 @@ def partners(old: Cells, new: Cells) -> dict[str, str]:
     for key in plain:
         if key not in found:
             pair(key, key)
-    for step in (1, -1):  # behind a cell that is known, then in front of one
-        olds, news = [*old][::step], [*new][::step]
-        for before, key in zip(olds, olds[1:]):
-            if key not in found and not role(old[key]) and before in found:
-                at = news.index(found[before]) + 1
-                pair(key, news[at] if at < len(news) else None)
     return found
 
 

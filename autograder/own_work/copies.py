@@ -154,9 +154,7 @@ def page(work: Work, data: bytes) -> None:
         work.say(START, f"it was made anew; yours is {work.keep(START, before)}.")
     path = here.parent / progress.NAME
     shown = record.start_page(data.decode(), progress.kept(path), record.read(path))
-    shown = re.sub(
-        r"\n\n|\Z", lambda m: m[0] + news(work, before.decode(errors="replace")), shown, count=1
-    )  # below the title
+    shown = record.below_title(shown, news(work, before.decode(errors="replace")))
     for path, text in ((here, shown.encode()), (last, data)):
         if not path.is_file() or path.read_bytes() != text:
             replace_file(path, text)

@@ -37,7 +37,10 @@ def bring(
     while True:
         wait_for_a_save(copy)
         held = _bytes(copy)
-        mine, notes = ([], []) if held is None else opened(held)
+        mine, notes = damaged.recovered(held or b""), []
+        if held is not None and not damaged.parsed(held):
+            cells = max((len(nb.cells) for nb in mine), default=0)
+            notes.append(f"It could not be read; {cells} cells were found in it.")
         made, more = merged(work, name, [*mine, *others], release, bases)
         if held == _bytes(copy):  # else somebody has saved it meanwhile
             break
@@ -68,15 +71,6 @@ def merged(
             more += by_cell.joined(made, brought, new)
         notes += [n for n in more if n not in notes]
     return dumped(made) if made else release, notes
-
-
-def opened(data: bytes) -> tuple[list[NotebookNode], list[str]]:
-    """A copy as a notebook; of one that is damaged, everything that can be read, and a sentence."""
-    found = damaged.recovered(data)
-    if damaged.parsed(data):
-        return found, []
-    cells = max((len(nb.cells) for nb in found), default=0)
-    return found, [f"It could not be read; {cells} cells were found in it."]
 
 
 def settle(work: Work, name: str, made: bytes, release: bytes | None) -> bytes | None:

@@ -2,6 +2,7 @@
 
 import random
 from copy import deepcopy
+from itertools import pairwise
 
 import nbformat
 import pytest
@@ -102,14 +103,28 @@ def test_an_edited_check_is_shown_and_does_not_run(copy, old, new):
     assert (nb.cells[at + 1].cell_type, nb.cells[at + 1].source) == ("markdown", "```\nprint(seconds(1, 2))\n```")
 
 
-def test_an_exercise_that_left_leaves_its_answer(copy, old, new):
-    gone = [c for c in new.cells if c.id.startswith("ch01-q01") or "Exercise 1.1" in c.source]
-    new.cells = [c for c in new.cells if c not in gone]
+def test_an_answer_stays_with_its_exercise_under_another_number_and_at_another_place(copy, old):
+    """The first exercise leaves the course with its untouched statement and check, the other two move up and change places."""
+    answer = cell(copy, "ch01-q02").source = "def longer(a, b):\n    return max(a, b), 2"
+    put(copy, "ch01-q02", new_code_cell("tried = 2"))
+    new = deepcopy(old)
+    starts = [i for i, c in enumerate(new.cells) if "### Exercise 1." in c.source]
+    head, _, second, third = (new.cells[a:b] for a, b in pairwise([0, *starts, len(new.cells)]))
+    new.cells = [*head, *third, *second]
+    for c in new.cells:
+        for before, now in ((2, 1), (3, 2)):
+            c.id = c.id.replace(f"q0{before}", f"q0{now}")
+            c.source = c.source.replace(f"Exercise 1.{before}", f"Exercise 1.{now}").replace(f"q0{before}", f"q0{now}")
+        if "nbgrader" in c.metadata:
+            c.metadata.nbgrader |= {"grade_id": c.id, "checksum": compute_checksum(c)}
     nb, notes = brought(copy, old, new)
-    mine = next(c for c in nb.cells if c.source == RIGHT)
-    assert "nbgrader" not in mine.metadata and mine.id != "ch01-q01"
+    mine = cell(nb, "ch01-q01")
+    assert mine.source == answer and mine.metadata == cell(new, "ch01-q01").metadata
+    assert nb.cells[nb.cells.index(mine) + 1].source == "tried = 2"
     assert notes == ["The course has left out exercise 1.1; what you wrote there stays as a cell of your own."]
-    assert len(nb.cells) == len(new.cells) + 1  # its untouched statement and check left with it
+    left = next(c for c in nb.cells if c.source == RIGHT)
+    assert "nbgrader" not in left.metadata and left.id != "ch01-q01"
+    assert len(nb.cells) == len(new.cells) + 2 and texts(brought(nb, new, new)[0]) == texts(nb)
 
 
 def test_a_deleted_cell_is_back_with_the_answer_that_stood_elsewhere(copy, old, new):

@@ -18,9 +18,11 @@ from autograder.places import Tree
 
 NAME = "ch01_sample/exercises.ipynb"
 FIRST = 'def seconds(V, W):\n    """Seconds."""\n    return V / W'
+TWICE = "def seconds(V, W):\n    return 2 * V / W"
 SECOND = "def longer(a, b):\n    return max(a, b), max(a, b) / min(a, b)"
 OWN = "mine = 12  # a try"
 WRITTEN = "Latency, because nothing else is left."
+ANSWERS = {"ch01_q01": FIRST, "ch01_q02": SECOND, "ch01_q03": WRITTEN, "own": OWN}
 
 
 @pytest.fixture(autouse=True)
@@ -58,17 +60,16 @@ class Clone:
     def texts(self, folder: str = "work") -> dict[str, str]:
         return {c.id: c.source for c in nbformat.read(self.path(folder), as_version=4).cells}
 
-    def change(self, at: Path, **texts: str) -> None:
-        """Put text into cells (their ids with _ for -) of notebooks/, and own cells below the setup."""
-        path = at / "notebooks" / NAME
-        nb = nbformat.read(path, as_version=4)
+    def change(self, folder: str = "notebooks", **texts: str) -> None:
+        """Put text into cells (their ids with _ for -), and own cells below the setup."""
+        nb = nbformat.read(self.path(folder), as_version=4)
         for cell in nb.cells:
             cell.source = texts.get(cell.id.replace("-", "_"), cell.source)
         if "own" in texts:
             nb.cells.insert(3, new_code_cell(texts["own"]))
             nb.cells[3].outputs = [new_output("stream", text="12\n")]
             nb.metadata.language_info.version = "3.12.3"
-        nbformat.write(nb, path)
+        nbformat.write(nb, self.path(folder))
 
     def course_changes(self) -> None:
         """Upstream: the same lines that a learner fills in say something else, and a text."""
@@ -104,7 +105,7 @@ def clone(tmp_path, generated):
 
 
 def worked(clone: Clone) -> None:
-    clone.change(clone.root, ch01_q01=FIRST, ch01_q02=SECOND, ch01_q03=WRITTEN, own=OWN)
+    clone.change(**ANSWERS)
 
 
 def everything_is_there(clone: Clone) -> None:
@@ -114,67 +115,41 @@ def everything_is_there(clone: Clone) -> None:
     assert len(set(texts.values())) == len(texts)  # nothing stands there twice
 
 
-def edited(clone, capsys):
-    worked(clone)
+STATES = {
+    "edited": "work",
+    "stash popped": "work; news; stash; pull --quiet; !stash pop",
+    "stash popped and committed": "work; news; stash; pull --quiet; !stash pop; commit",
+    "merged": "work; commit; news; !pull --quiet --no-rebase",
+    "rebased": "work ch01_q01; commit; work ch01_q02 own; commit; work ch01_q03; commit; news; !pull --quiet --rebase",
+    "autostashed": "work; news; !pull --rebase --autostash",
+    "committed": "work; commit",
+    "merged cleanly": "work; commit; news elsewhere; pull --quiet --no-rebase",
+}
+"""What a learner, and the course by its news, did before; the rest are words of git, behind "!" such as end in a conflict."""
 
 
-def stash_popped(clone, capsys):
-    worked(clone)
-    clone.course_changes()
-    clone.git("stash")
-    clone.git("pull", "--quiet")
-    assert "CONFLICT" in clone.git("stash", "pop", ok=False)
-    assert b"<<<<<<<" in clone.path("notebooks").read_bytes()
-
-
-def stash_popped_and_committed(clone, capsys):
-    stash_popped(clone, capsys)
-    clone.commit(clone.root)
-
-
-def merged(clone, capsys):
-    worked(clone)
-    clone.commit(clone.root)
-    clone.course_changes()
-    assert "CONFLICT" in clone.git("pull", "--quiet", "--no-rebase", ok=False)
-
-
-def rebased(clone, capsys):
-    for texts in (dict(ch01_q01=FIRST), dict(ch01_q02=SECOND, own=OWN), dict(ch01_q03=WRITTEN)):
-        clone.change(clone.root, **texts)
-        clone.commit(clone.root)
-    clone.course_changes()
-    assert "CONFLICT" in clone.git("pull", "--quiet", "--rebase", ok=False)
-
-
-def autostashed(clone, capsys):
-    worked(clone)
-    clone.course_changes()
-    assert "conflict" in clone.git("pull", "--rebase", "--autostash", ok=False)
-
-
-def committed(clone, capsys):
-    worked(clone)
-    clone.commit(clone.root)
-
-
-def merged_cleanly(clone, capsys):
-    clone.change(clone.root, ch01_q01=FIRST, ch01_q02=SECOND, ch01_q03=WRITTEN, own=OWN)
-    clone.commit(clone.root)
-    path = clone.upstream / "notebooks/README.md"
-    path.write_text(path.read_text() + "\nNew words.\n")
-    clone.commit(clone.upstream)
-    clone.git("pull", "--quiet", "--no-rebase")
-
-
-STATES = [edited, stash_popped, stash_popped_and_committed, merged, rebased, autostashed, committed,
-          merged_cleanly]  # fmt: skip
+def brought_into(clone: Clone, state: str) -> None:
+    for step in STATES[state].split("; "):
+        match step.split():
+            case ["work", *names]:
+                clone.change(**{name: ANSWERS[name] for name in names or ANSWERS})
+            case ["commit"]:
+                clone.commit(clone.root)
+            case ["news"]:
+                clone.course_changes()
+            case ["news", "elsewhere"]:
+                path = clone.upstream / "notebooks/README.md"
+                path.write_text(path.read_text() + "\nNew words.\n")
+                clone.commit(clone.upstream)
+            case words:
+                said = clone.git(*step.removeprefix("!").split(), ok=not step.startswith("!"))
+                assert words[0][0] != "!" or "conflict" in said.lower()
 
 
 @pytest.mark.parametrize("state", STATES)
 @pytest.mark.sample(quick=2)
 def test_nothing_is_lost_and_the_next_pull_works(clone, capsys, state):
-    state(clone, capsys)
+    brought_into(clone, state)
     before = clone.path("notebooks").read_bytes()
     said = clone.run("rescue", capsys=capsys)
     everything_is_there(clone)
@@ -191,37 +166,27 @@ def test_the_first_start_brings_answers_over_and_touches_nothing_in_notebooks(cl
     assert "`course rescue`" in clone.run(capsys=capsys)
     everything_is_there(clone)
     assert clone.path("notebooks").read_bytes() == before
-    nb = nbformat.read(clone.path("work"), as_version=4)
-    answer = next(c for c in nb.cells if c.id == "ch01-q01")
-    answer.source = "def seconds(V, W):\n    return 2 * V / W"
-    nbformat.write(nb, clone.path("work"))
+    clone.change("work", ch01_q01=TWICE)
     assert "`course rescue`" in clone.run(capsys=capsys)  # still
     clone.run("rescue", capsys=capsys)
     texts = clone.texts()
-    assert texts["ch01-q01"] == answer.source and FIRST not in "".join(texts.values())  # it was over in work/ already
+    assert texts["ch01-q01"] == TWICE and FIRST not in "".join(texts.values())  # it was over in work/ already
     clone.is_rescued()
 
 
 def test_two_answers_to_one_exercise_are_both_kept(clone, capsys):
     clone.run(capsys=capsys)
-    nb = nbformat.read(clone.path("work"), as_version=4)
-    next(c for c in nb.cells if c.id == "ch01-q01").source = "def seconds(V, W):\n    return 2 * V / W"
-    nbformat.write(nb, clone.path("work"))
+    clone.change("work", ch01_q01=TWICE)
     worked(clone)
     said = clone.run("rescue", capsys=capsys)
     assert "There were two versions of 1.1; the second stands below the first, as text." in said
     texts = [*clone.texts().values()]
-    at = texts.index("def seconds(V, W):\n    return 2 * V / W")
-    assert texts[at + 1] == f"*Another version, of exercise 1.1:*\n\n```\n{FIRST}\n```"
+    assert texts[texts.index(TWICE) + 1] == f"*Another version, of exercise 1.1:*\n\n```\n{FIRST}\n```"
     assert clone.texts()["ch01-q02"] == SECOND and OWN in texts
 
 
 def test_a_stash_is_named_until_it_is_in_work(clone, capsys):
-    worked(clone)
-    clone.course_changes()
-    clone.git("stash")
-    clone.git("pull", "--quiet")
-    clone.git("stash", "pop", ok=False)
+    brought_into(clone, "stash popped")
     clone.git("reset", "--hard", "--quiet")  # and everything seems gone
     said = clone.run("rescue", capsys=capsys)
     assert "stash@{0} holds work in notebooks/: type `git stash pop stash@{0}`, then `course rescue` again." in said
@@ -248,7 +213,7 @@ def test_a_conflict_elsewhere_is_left_to_its_owner(clone, capsys):
 
 def test_a_conflict_that_somebody_tried_to_settle_in_an_editor(clone, capsys):
     """Marks of git taken out by hand, both sides left in, nothing that git still knows: the JSON is broken."""
-    stash_popped(clone, capsys)
+    brought_into(clone, "stash popped")
     clone.git("add", "-A")
     clone.git("stash", "drop")
     path = clone.path("notebooks")

@@ -8,7 +8,7 @@ from collections import Counter
 import pytest
 import yaml
 
-from autograder.own_work import standing
+from autograder.own_work import commands
 from autograder.own_work.copies import Work
 from autograder.places import Tree
 from helpers.check import record, review
@@ -152,7 +152,7 @@ def test_the_command_asks_judges_and_keeps(tmp_path, capsys):
     (root / "notebooks").mkdir(parents=True)
     shutil.copy(ROOT / "notebooks/review.json", root / "notebooks")
     work = Work(Tree(root))
-    standing.review_today(work, today=300)
+    commands.review_today(work, today=300)
     assert work.said == ["Nothing waits for review: what you read and pass comes the next day."]
     path = root / "work/progress.json"
     record.change(path, lambda r: r.sections.update({"sec-matmul": Entry(299), "sec-quantised": Entry(299)}))
@@ -160,7 +160,7 @@ def test_the_command_asks_judges_and_keeps(tmp_path, capsys):
     right = shown["sec-matmul.2"].replies[shown["sec-matmul.2"].right][0]
     answers = iter(["x", chr(ord("a") + shown["sec-matmul.1"].right), "many", right, ""])
     work.said.clear()
-    standing.review_today(work, lambda wants: next(answers), today=300)
+    commands.review_today(work, lambda wants: next(answers), today=300)
     assert record.read(path).reviews == {
         "sec-matmul.1": Entry(300, 1, 1), "sec-matmul.2": Entry(300, 1, 1), "sec-quantised.1": Entry(300, 0, 1)
     }  # fmt: skip
@@ -171,6 +171,6 @@ def test_the_command_asks_judges_and_keeps(tmp_path, capsys):
     def stops(wants):
         raise KeyboardInterrupt
 
-    standing.review_today(work, stops, today=301)
+    commands.review_today(work, stops, today=301)
     assert work.said[-1].startswith("0 of 0 known; 1 are left for today.")
     assert Counter(entry.state for entry in record.read(path).reviews.values()) == {1: 2, 0: 1}
