@@ -85,18 +85,8 @@ def schedules() -> list[float]:
     return sorted(filter(None, map(schedule_score, product(named, repeat=STAGES))))
 
 
-RACKS = (
-    7e10,
-    28672,
-    5e5,
-    1,
-    2.5e15,
-    64,
-    8,
-    9e11,
-    5e10,
-    1.9e11,
-)  # of the check's visible cases that with the most layouts
+# Of the check's visible cases that with the most layouts: P, F, tokens, micro, C, g, m, W, W_dcn, bytes of a chip's memory.
+RACKS = 7e10, 28672, 5e5, 1, 2.5e15, 64, 8, 9e11, 5e10, 1.9e11
 
 
 @cache
@@ -109,9 +99,8 @@ def layouts() -> dict[tuple[int, str], float]:
         gathered, summed = hsdp_tokens(Y * C, g / Y, m, Y * W, Y * W_dcn)
         inside, across = tensor_share(C, Y, W, F) + gathered / group_tokens, summed / group_tokens
         fsdp = max(1, inside, across)
-        hsdp = max(1, inside) + 2 / (3 * micro) * (
-            fsdp - max(1, inside)
-        )  # across beside the last of the backward passes
+        # Across beside the last of the backward passes.
+        hsdp = max(1, inside) + 2 / (3 * micro) * (fsdp - max(1, inside))
         for how, times, shards in (("fsdp", fsdp, g * m), ("hsdp", hsdp, g)):
             if 16 * P <= shards * hbm:
                 found[Y, how] = times

@@ -7,20 +7,14 @@ is faster by more than a percent. `test_cluster_of_the_day` holds that of all of
 import re
 from dataclasses import dataclass
 from datetime import date
+from itertools import product
 
 from helpers.costs.rooflines.chips import chip
 from helpers.costs.rooflines.machines import Machine, ways
 
 FIRST = date(2026, 1, 1)  # day 0, as record.js counts days
 STRIDE = 99  # rows from one day to the next, so that model and chip change; prime to the number of rows
-BATCHES = {
-    "a": (1, 2048),
-    "b": (1, 4096),
-    "c": (1, 8192),
-    "d": (2, 2048),
-    "e": (2, 4096),
-    "f": (2, 8192),
-}  # sequences a chip, T
+BATCHES = dict(zip("abcdef", product((1, 2), (2048, 4096, 8192))))  # sequences a chip, T
 MACHINES = {
     "llama-2-13b": "v6e 16a 64abd 128ac, v5e 128a 256abcdef, v7 16abcd 32a 64a, B200 64bd, GB200 64a",
     "llama-3-8b": "v6e 64a, v7 16a 32a 64a, H100 64a, B200 32bd 64abd, GB200 32a 64abd",
