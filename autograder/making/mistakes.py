@@ -24,7 +24,7 @@ from helpers.check import compare
 
 from . import bank, kept_values
 from .cells import function_name, meta
-from .shown_cases import Cases, defined, recorded
+from .shown_cases import Cases, defined, recorded, stated_cases
 
 PATIENCE = 10  # seconds of a processor for one value: a mistake may run for ever, and the clock would decide by the machine's load
 DIGITS = 10  # of a number that is written down; checks compare to 1e-3, some to 1e-9
@@ -81,7 +81,7 @@ def filled(check: str, answer: str, scope: dict, mutants: Iterable[bank.Mutant])
     statements = [s for s in ast.parse(check).body if _states_cases(s)]
     if not statements:
         return check, []
-    made = sorted((case for r in recorded(check, scope, "shown") for case in r.cases_stated), key=lambda c: c.turn)
+    made = stated_cases(recorded(check, scope, "shown"))
     if len(made) != len(statements):
         raise SourceError(f"Of {len(statements)} lines with cases {len(made)} could be read: {check.splitlines()[0]}")
     right = _asked_once(scope)

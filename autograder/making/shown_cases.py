@@ -6,17 +6,16 @@ nbgrader's checksum does not count metadata, and no grading reads this.
 import ast
 import inspect
 import io
-import itertools
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import redirect_stdout, suppress
-from types import SimpleNamespace
+from operator import itemgetter
 from typing import NamedTuple
 
 from nbformat import NotebookNode, from_dict
 
-import helpers.check
 from autograder.engine.cell_names import free_names
+from helpers.check.shown_checks import Recorder, Stated
 from helpers.check.traced_program import own
 
 from . import whole_arrays
@@ -31,7 +30,6 @@ MOST = {"given": 12, "results": 8, "letters": 70}  # parameters, numbers of a re
 class Cases(NamedTuple):
     """Arguments for which the values of an answer are to be stated."""
 
-    turn: int  # which of a cell's lines with cases this is
     answer: Callable
     run: Callable  # the function of these arguments that an answer makes: the answer itself, or a program of many devices
     rtol: float
@@ -39,102 +37,59 @@ class Cases(NamedTuple):
     only: Sequence[str]  # entries of a dict that this answer is asked for; all if there are none
 
 
-class Recorder:
-    """In place of `check.Answer`: keeps what is stated, and judges nothing."""
+def stated_cases(made: list[Stated]) -> list[Cases]:
+    """All lines with cases, in the order of the check cell."""
+    lines = [(said.turn, one, said) for one in made for said in one.of_kind("cases")]
+    return [
+        Cases(one.answer, program(one.given), one.given.get("rtol", 1e-3), said.args, said.kwargs.get("only", ()))
+        for _, one, said in sorted(lines, key=itemgetter(0))
+    ]
 
-    turn = itertools.count()  # several answers may state cases in turn
 
-    def __init__(self, answer, *_, rtol: float = 1e-3, **__):
-        self.answer, self.rtol, self.unseen = answer, rtol, False
-        self.run: Callable = itself
-        self.stated, self.hidden, self.draws, self.mistakes, self.cases_stated = [], [], [], [], []
-
-    def cases(self, *cases: tuple, only: Sequence[str] = ()) -> None:
-        self.cases_stated.append(Cases(next(self.turn), self.answer, self.run, self.rtol, cases, only))
-
-    def gives(self, expected, *args, **kwargs) -> None:
-        if not self.unseen:
-            self.stated.append((expected, args, kwargs))
-        elif not kwargs:
-            self.hidden.append(args)
-
-    def equals(self, reference, n=0, **draws) -> None:
-        self.draws.append(draws)
-
-    def wrong(self, message, mistake=None, *case, **sent) -> None:
-        if callable(mistake):
-            self.mistakes.append(mistake)
-
-    def __getattr__(self, name: str) -> Callable:
-        return lambda *_, **__: None
+def program(given: dict) -> Callable:
+    """What an answer is run as: itself, or over the devices of a `check.Program`."""
+    if "mesh" not in given:
+        return itself
+    ins, out = own(given["in_specs"]), own(given["out_specs"])
+    return lambda f: whole_arrays.program(
+        f, given["mesh"], ins, out, given.get("dtype", "bf16"), given.get("static", ())
+    )
 
 
 def itself(answer: Callable) -> Callable:
     return answer
 
 
-class RecordedProgram(Recorder):
-    """In place of `check.Program`."""
-
-    def __init__(self, answer, points, mesh, in_specs, out_specs, *_, dtype="bf16", static=(), **__):
-        super().__init__(answer)
-        self.run = lambda f: whole_arrays.program(f, mesh, own(in_specs), own(out_specs), dtype, static)
-
-
-def recorded(source: str, scope: dict, seed: str) -> list[Recorder]:
+def recorded(source: str, scope: dict, seed: str) -> list[Stated]:
     """The answers of a check cell, with what is stated of them; `scope` has the names that the cell needs.
 
     seed  of what the cell draws itself
     """
-    made: list[Recorder] = []
-
-    def answer(*args, **kwargs):
-        made.append(Recorder(*args, **kwargs))
-        return made[-1]
-
-    def program(*args, **kwargs):
-        made.append(RecordedProgram(*args, **kwargs))
-        return made[-1]
-
-    def hidden():
-        for one in made:
-            one.unseen = True
-
-    def inputs(n, name, draws, **_):
-        return iter(settings(draws, f"{seed} {name}"))
-
-    def nothing(*_, **__):
-        return None
-
-    same = {name: getattr(helpers.check, name) for name in ("anew", "choice", "floats", "ints", "moved")}
-    silent = dict.fromkeys(("report", "look", "passed", "solution", "ran", "exercise"), nothing)
-    stand_in = SimpleNamespace(
-        **same,
-        **silent,
-        Answer=answer,
-        Program=program,
-        hidden=hidden,
-        inputs=inputs,
-        with_edges=lambda name, draws, right=None: ((d, right(**d)) if right else d for d in inputs(0, name, draws)),
-        in_full=lambda cell: cell(),
-    )
+    recorder = Recorder(lambda n, name, draws: settings(draws, f"{seed} {name}"))
     with suppress(Exception):  # a check may need more than these; then what it has stated so far counts
-        exec(compile(source.replace(AFRESH, ""), "<check>", "exec"), {**scope, "check": stand_in})
-    return made
+        exec(compile(source.replace(AFRESH, ""), "<check>", "exec"), {**scope, "check": recorder})
+    return recorder.made
 
 
-def drawn(source: str, made: list[Recorder], given: list[str], grade_id: str, scope: dict) -> list[tuple]:
+def drawn(source: str, made: list[Stated], given: list[str], grade_id: str, scope: dict) -> list[tuple]:
     """Arguments as the hidden tests draw them: from `equals`, or what they state otherwise with one seed and not with another."""
-    draws = next((d for one in made for d in one.draws if len(d) == len(given)), None)
+    draws = (said.kwargs for one in made for said in one.of_kind("equals"))
+    draws = next((d for d in draws if len(d) == len(given)), None)
     if draws:
         found = [tuple(setting.values()) for setting in settings(draws, grade_id)]
     elif "check.inputs" in source or "check.with_edges" in source:
-        fixed = {repr(args) for one in recorded(source, scope, "other") for args in one.hidden}
-        found = [args for one in made for args in one.hidden if repr(args) not in fixed and len(args) == len(given)]
+        fixed = set(map(repr, hidden(recorded(source, scope, "other"))))
+        found = [args for args in hidden(made) if repr(args) not in fixed and len(args) == len(given)]
         found = list({repr(args): args for args in found}.values())[:DRAWN]
     else:
         found = []
     return [args for args in found if None not in (text(x, scope, exact=True) for x in args)]
+
+
+def hidden(made: list[Stated]) -> list[tuple]:
+    """The arguments of the hidden cases."""
+    stated = [said for one in made for said in one.of_kind("gives") if said.unseen and not said.kwargs]
+    return [said.args[1:] for said in stated]
 
 
 def defined(cells: Iterable[NotebookNode]) -> dict:
@@ -180,7 +135,7 @@ def of_check(source: str, grade_id: str, scope: dict) -> dict | None:
     """Parameters, names of results, visible cases and inputs to try of the function that a check judges, as text."""
     made = recorded(source, scope, grade_id)
     made = [a for a in made if inspect.isfunction(a.answer) and scope.get(a.answer.__name__) is a.answer]
-    made = [a for a in made if not isinstance(a, RecordedProgram)]
+    made = [a for a in made if "mesh" not in a.given]
     if len({a.answer for a in made}) != 1 or not _plain(answer := made[0].answer):
         return None
     signature = inspect.signature(answer)
@@ -188,7 +143,7 @@ def of_check(source: str, grade_id: str, scope: dict) -> dict | None:
     if not 0 < len(given) <= MOST["given"]:
         return None
     cases = visible(made, signature, scope)
-    mistakes = [m for a in made for m in a.mistakes]
+    mistakes = [m for a in made for said in a.of_kind("wrong") for m in said.args[1:2] if callable(m)]
     tried = to_try(answer, drawn(source, made, given, grade_id, scope), grade_id, mistakes)
     tried = [([text(x, scope) for x in args], hashes) for args, hashes in tried]
     review = f"review {grade_id}"  # other draws, so that who has tried the page's has not seen these
@@ -208,16 +163,16 @@ def of_check(source: str, grade_id: str, scope: dict) -> dict | None:
     }
 
 
-def visible(made: list[Recorder], signature: inspect.Signature, scope: dict) -> list[tuple[list[str], dict[str, str]]]:
+def visible(made: list[Stated], signature: inspect.Signature, scope: dict) -> list[tuple[list[str], dict[str, str]]]:
     """The first visible cases that are short enough to print: the arguments, and the entries of the result by name."""
     found: dict[tuple, dict] = {}  # several answers may state parts of one result
-    for one in made:
-        for expected, args, kwargs in one.stated:
-            bound = signature.bind(*args, **kwargs)
-            bound.apply_defaults()
-            printed = tuple(text(x, scope) for x in bound.arguments.values())
-            told = {n: text(x, scope) for n, x in entries(expected).items() if x is not ...}
-            found.setdefault(printed, {}).update(told if expected is not None else {})
+    for said in (said for one in made for said in one.of_kind("gives") if not said.unseen):
+        expected, *args = said.args
+        bound = signature.bind(*args, **said.kwargs)
+        bound.apply_defaults()
+        printed = tuple(text(x, scope) for x in bound.arguments.values())
+        told = {n: text(x, scope) for n, x in entries(expected).items() if x is not ...}
+        found.setdefault(printed, {}).update(told if expected is not None else {})
     short = [(list(args), result) for args, result in found.items() if None not in (*args, *result.values())]
     most = max((len(result) for _, result in short), default=0)
     return [(args, result) for args, result in short if result and len(result) == most][:SHOWN]

@@ -8,16 +8,19 @@ import builtins
 import json
 import sys
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
+from itertools import count
 from pathlib import Path
 from types import FunctionType, SimpleNamespace
+from typing import NamedTuple
 
-from . import compare, random_inputs  # where a class is graded, compare is another, without these names
+from . import compare  # where a class is graded, it is another, without these names
 from .answer_checks import run
 from .notebook_cells import Points, given, read_by
 from .progress import attended
 from .raised import NOT_JUDGED
+from .random_inputs import anew, choice, floats, ints, moved
 
 NAME = "checks.json"
 COURSE = Path(__file__).resolve().parents[2] / "notebooks"
@@ -97,59 +100,99 @@ def _absent(number: str, error: Exception) -> str:
     return f"{NAME} cannot be read ({error}): copy it anew from the course."
 
 
-class Asked:
-    """In place of an answer's or a program's check: keeps its statements as sentences."""
+class Statement(NamedTuple):
+    """What a check says of an answer: `a.gives(6, 3)` is of the kind "gives". Turns count over all answers of the check."""
 
-    def __init__(self, answer, *_, **__):
-        self.name, self.said, self.known = getattr(answer, "__name__", "your answer"), [], 0
+    turn: int
+    kind: str
+    args: tuple
+    kwargs: dict
+    unseen: bool
 
-    def gives(self, expected, *args, **kwargs) -> None:
-        listed = [compare.shown(a) for a in args] + [f"{k}={compare.shown(v)}" for k, v in kwargs.items()]
-        self.said.append(f"{self.name}({', '.join(listed)}) gives {compare.shown(expected)}")
 
-    def refuses(self, *args, **__) -> None:
-        self.said.append(f"{self.name}({', '.join(map(compare.shown, args))}) raises ValueError")
+class Stated:
+    """In place of `check.Answer` and of `check.Program`: keeps what is stated, and judges nothing."""
 
-    def law(self, sentence: str, *_) -> None:
-        self.said.append(sentence)
+    def __init__(self, recorder: "Recorder", answer, given: dict):
+        self.recorder, self.answer, self.given, self.statements = recorder, answer, given, []
 
-    def equals(self, *_, **draws) -> None:
-        self.said.append(f"for drawn {', '.join(draws) or 'arrays'} it gives what ours gives")
+    def __getattr__(self, kind: str) -> Callable:
+        def state(*args, **kwargs) -> None:
+            said = Statement(next(self.recorder.turn), kind, args, kwargs, self.recorder.unseen)
+            self.statements.append(said)
 
-    def carries(self, *_) -> None:
-        self.said.append("the state that is handed in counts, and none is kept between calls")
+        return state
 
-    def wrong(self, *_, **__) -> None:
-        self.known += 1
+    def of_kind(self, kind: str) -> list[Statement]:
+        return [said for said in self.statements if said.kind == kind]
+
+
+class Recorder:
+    """In place of `check`, for a check cell: what it states of each answer is kept in `made`; the rest of it does nothing.
+
+    drawn  (n, name, draws) -> the settings over which the cell is to loop
+    """
+
+    anew, choice, floats, ints, moved = map(staticmethod, (anew, choice, floats, ints, moved))
+
+    def __init__(self, drawn: Callable = lambda *_: ()):
+        self.made: list[Stated] = []
+        self.drawn, self.turn, self.unseen = drawn, count(), False
+
+    def Answer(self, answer, *_, **given) -> Stated:
+        self.made.append(Stated(self, answer, given))
+        return self.made[-1]
+
+    def Program(self, block, points, mesh, in_specs, out_specs, *_, **given) -> Stated:
+        return self.Answer(block, mesh=mesh, in_specs=in_specs, out_specs=out_specs, **given)
+
+    def hidden(self) -> None:
+        self.unseen = True
+
+    def inputs(self, n, name, draws, **_) -> Iterator[dict]:
+        return iter(self.drawn(n, name, draws))
+
+    def with_edges(self, name, draws, right=None) -> Iterator:
+        return (((d, right(**d)) if right else d) for d in self.drawn(0, name, draws))
+
+    def in_full(self, cell: Callable) -> None:
+        cell()
 
     def __getattr__(self, name: str) -> Callable:
-        """A rule for programs: its name says it, with its numbers and words."""
+        return lambda *_, **__: None
 
-        def rule(*args, **named):
-            listed = [compare.shown(x) for x in args if isinstance(x, int | float | str)]
-            listed += [f"{k} {compare.shown(v)}" for k, v in named.items() if isinstance(v, int | float | str)]
-            self.said.append(f"{name.replace('_', ' ')} {', '.join(listed)}".strip())
 
-        return rule
+def sentence(name: str, statement: Statement) -> str:
+    """What a statement asks of an answer of this name, in words; "" for a mistake that it knows."""
+    listed = list(map(compare.shown, statement.args)) + [f"{k}={compare.shown(v)}" for k, v in statement.kwargs.items()]
+    match statement.kind:
+        case "gives":
+            return f"{name}({', '.join(listed[1:])}) gives {listed[0]}"
+        case "refuses" if not (statement.args and callable(statement.args[-1])):
+            return f"{name}({', '.join(listed)}) raises ValueError"
+        case "law":
+            return statement.args[0]
+        case "equals":
+            return f"for drawn {', '.join(statement.kwargs) or 'arrays'} it gives what ours gives"
+        case "carries":
+            return "the state that is handed in counts, and none is kept between calls"
+        case "wrong":
+            return ""
+    # A rule for programs: its name says it, with its numbers and words.
+    words = [compare.shown(x) for x in statement.args if isinstance(x, int | float | str)]
+    words += [f"{k} {compare.shown(v)}" for k, v in statement.kwargs.items() if isinstance(v, int | float | str)]
+    return f"{statement.kind.replace('_', ' ')} {', '.join(words)}".strip()
 
 
 def told(check: Callable) -> str:
     """The statements of a check, one in a line; it may read answers that nobody has written."""
-    made: list[Asked] = []
-
-    def asked(*args, **kwargs) -> Asked:
-        made.append(Asked(*args, **kwargs))
-        return made[-1]
-
-    ours, _ = given(check.__name__)
-    course = {n: getattr(random_inputs, n) for n in ("anew", "choice", "floats", "ints", "moved")}
-    course |= {"report": lambda *_, **__: None, "inputs": lambda *_, **__: iter(())}
-    stand_in = SimpleNamespace(**course, Answer=asked, Program=asked)
+    recorder, (ours, _) = Recorder(), given(check.__name__)
     names = read_by(check.__code__) - ours.keys() - vars(builtins).keys()
     answers = {name: SimpleNamespace(__name__=name) for name in names}
-    FunctionType(check.__code__, {**answers, **ours, "__builtins__": builtins, "check": stand_in}, check.__name__)()
+    FunctionType(check.__code__, {**answers, **ours, "__builtins__": builtins, "check": recorder}, check.__name__)()
+    said = [sentence(getattr(a.answer, "__name__", "your answer"), s) for a in recorder.made for s in a.statements]
     lines = ["What is asked of an answer, in a class of other numbers as well:"]
-    lines += [f"- {line}" for line in dict.fromkeys(line for a in made for line in a.said)]
-    if known := sum(a.known for a in made):
+    lines += [f"- {line}" for line in dict.fromkeys(filter(None, said))]
+    if known := said.count(""):
         lines.append(f"It knows {known} likely mistake{'s' * (known > 1)}.")
     return "\n".join(textwrap.fill(line, 100, subsequent_indent="  ", break_long_words=False) for line in lines)
