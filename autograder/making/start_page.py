@@ -7,7 +7,7 @@ import yaml
 
 from autograder.places import Tree, reading_of
 from helpers import prose
-from helpers.check.progress import row, with_state
+from helpers.check.progress import BY_HAND, with_state
 from helpers.study_time import pages, spent
 
 from .exercises import Exercise, core
@@ -92,9 +92,13 @@ def _listed(topic: str, title: str, below: dict[str, float], found: list[Exercis
     lines += ["| exercise | of | how hard | importance | time | points | state |", "|---|---|---|---|---|---|---|"]
     for ex in found:
         link = f"{topic}/exercises.ipynb#ex-{ex.number.replace('.', '-')}"
-        stars = "★" * ex.data.stars + "☆" * (3 - ex.data.stars)
-        about = (ex.title, ex in first, stars, ex.data.importance, ex.data.minutes, ex.points)
-        lines.append(row(ex.number, link, *about, judged=not ex.manual))
+        hard = "★" * ex.data.stars + "☆" * (3 - ex.data.stars)
+        about = "core" if ex in first else "further", hard, f"{ex.data.importance}/5", f"{ex.data.minutes} min"
+        cells, state = (
+            (f"[{ex.number}]({link}) {ex.title}", *about, f"{ex.points:g}"),
+            f" {BY_HAND} " if ex.manual else " ",
+        )
+        lines.append(f"| {' | '.join(cells)} |{state}|")
     return [*lines, "", "</details>", ""]
 
 

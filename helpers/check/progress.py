@@ -254,22 +254,6 @@ def bar(done: int, total: int) -> str:
     return "▰" * full + "▱" * (10 - full)
 
 
-def row(
-    number: str,
-    link: str,
-    title: str,
-    core: bool,
-    stars: str,
-    importance: int,
-    minutes: int,
-    points: float,
-    judged: bool,
-) -> str:
-    """An exercise's line in the table of its chapter."""
-    state, part = " " if judged else f" {BY_HAND} ", "core" if core else "further"
-    return f"| [{number}]({link}) {title} | {part} | {stars} | {importance}/5 | {minutes} min | {points:g} |{state}|"
-
-
 def standings(text: str, parts: Parts) -> list[Standing]:
     """Where the learner stands with each exercise of a start page that a check judges."""
     return [

@@ -124,7 +124,7 @@ def test_a_pass_counts_and_half_of_one_does_not(twice, number, won, tmp_path, mo
     path.write_text(json.dumps({"exercises": {"1.1": {}, "1.2": {}, number: {"f": record(won)}}}))
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(progress, "attended", lambda: True)
-    page = progress.with_state(f"{progress.row('1.3', 'a', 'Roofs', True, '★', 3, 9, 5, True)}\n", progress.kept(path))
+    page = progress.with_state("| [1.3](a) Roofs | core | ★ | 3/5 | 9 min | 5 | |\n", progress.kept(path))
     assert ("passed 2026-01-03" in page) == check.passed("1.3") == check.passed(number) == (won == 2)
     check.solution(number)
     said, text = capsys.readouterr().out.split("\n", 1)
