@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 from . import progress, raised, record
 from .compare import as_before, closed, copied, same, shown
 from .edge_cases import drawn
-from .how_off import Case, how_off
-from .likely_mistakes import CAUSES, Mistake, Mistakes, either
+from .how_off import CAUSES, Case, how_off
+from .likely_mistakes import Mistake, Mistakes, either
 from .notebook_cells import Points, apart, broken, judged, missing, notebook, watch
 from .raised import NOT_JUDGED, Changed, Unclear
 from .random_inputs import secret
@@ -46,7 +46,7 @@ class Answer:
         self.part = False  # until `report` is given others beside it: then all are asked the same in a class
         self.draws = self.name  # until `report` gives the exercise: a learner must not choose what is drawn
         self.todo: list[Callable[[], str | None]] = []
-        self.mistakes = Mistakes(rtol, twice)
+        self.mistakes, self.twice = Mistakes(rtol), twice
         self.asked: tuple = ()
         self.parameters = signature(answer).parameters if isfunction(answer) else {}
         self.names = [*self.parameters]
@@ -250,9 +250,9 @@ class Answer:
         cases = cache(lambda: list(self._cases()) if callable(self.answer) else [])
         others = lambda: [(c.got, tuple(c.args.values())) for c in cases()]  # noqa: E731
         causes = self.mistakes.leading(got, expected, args, kwargs, unseen, others)
-        facts = lambda *factor: how_off(cases() or [Case({}, got, expected)], self.rtol, self._call, self.ours, *factor)  # noqa: E731
+        facts = lambda twice: how_off(cases() or [Case({}, got, expected)], self.rtol, self._call, self.ours, twice)  # noqa: E731
         # Three that lead to one value tell less than what the values have in common.
-        why = len(causes) > 2 and facts() or either(causes) or facts(self.mistakes.factor) or where
+        why = len(causes) > 2 and facts(None) or either(causes) or facts(self.twice) or where
         return _sentence(why) + told
 
     def _cases(self) -> Iterator[Case]:
@@ -314,19 +314,14 @@ def report(exercise: str, *answers: "Answer | Program", insight: str = "") -> fl
         paragraphs = codecs.decode(insight, "rot13").splitlines()
         if place and notebook() is not None:
             record.show_pass(exercise, f"{earned:g} of {points:g} points", paragraphs, place)
-            return _points_earned(earned)
+            return Points(earned)
         lines += ["", *(textwrap.fill(line, 96) for line in paragraphs)] if insight else []
         lines += ["", place.sentence] if place else []
     elif tries >= TRIES and carries(exercise):
         lines.append(f"  After three tries you may look: check.solution({exercise!r})")
     # nbgrader's Validate repeats what stands on stderr; there it also means no points, so partial credit stays on stdout.
     print("\n".join(lines), file=sys.stderr if earned == 0 and points else sys.stdout)
-    return _points_earned(earned)
-
-
-def _points_earned(earned: float) -> float:
-    """Points as nbgrader reads them: whole ones without a dot."""
-    return int(earned) if earned == int(earned) else earned
+    return Points(earned)
 
 
 class _Hidden:

@@ -8,7 +8,6 @@ each such trait several times, beside others. `drawn` gives these cases, and som
 import math
 import random
 from collections.abc import Callable, Iterator, Mapping
-from heapq import heapify, heappop, heappush
 from numbers import Integral, Number
 from operator import is_
 
@@ -121,16 +120,10 @@ def edges(name: str, draws: dict[str, Draw]) -> Iterator[dict]:
     for i in [i for i in pool if i < ends]:
         lacking -= pool.pop(i)
         yield setting(i)[0]  # drawn again: a reference may read what the draws of its case have left
-    waiting = [(-len(found), i) for i, found in pool.items()]
-    heapify(waiting)
     while lacking:
-        i = heappop(waiting)[1]
-        brings = -len(pool[i] & lacking), i
-        if waiting and brings > waiting[0]:  # by what it lacked before, another may bring more
-            heappush(waiting, brings)
-            continue
-        lacking -= pool[i]
-        yield setting(i)[0]
+        best = max(pool, key=lambda i: len(pool[i] & lacking))  # of equals the first
+        lacking -= pool.pop(best)
+        yield setting(best)[0]
 
 
 OWN = 6

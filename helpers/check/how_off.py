@@ -4,6 +4,7 @@ Nothing here knows an exercise. What is said holds in every case that was tried,
 """
 
 import math
+import numbers
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -17,6 +18,20 @@ from . import compare
 from .dependence import FEW, LISTED, Case, as_if, is_number, opened_args, size_of
 
 SOME = 6  # cases in which an argument is exchanged
+CAUSES = "an add counted as well as a multiply-add, or 2 bytes for 1"
+FACTORS = {
+    "that is exactly 8 times too much: bits where bytes are asked for?": 8,
+    "that is exactly 8 times too little: bytes where bits are asked for?": 1 / 8,
+    "that is 1000 times too much: which prefix?": 1e3,
+    "that is 1000 times too little: which prefix, which unit of time?": 1e-3,
+    "that is a million times too much: seconds are asked for, not microseconds?": 1e6,
+    "that is a million times too little: which prefix?": 1e-6,
+    "that is 1e9 times too much: which prefix?": 1e9,
+    "that is 1e9 times too little: plain bytes and seconds are asked for, no prefix": 1e-9,
+    "GiB for GB: here a GB is 1e9 bytes": 2**30 / 1e9,
+    "GB for GiB: here a GiB is 2**30 bytes": 1e9 / 2**30,
+    "the sign is wrong": -1,
+}
 
 
 def how_off(
@@ -24,12 +39,12 @@ def how_off(
     rtol: float,
     ask: Callable | None = None,
     ours: Callable | None = None,
-    factor: Callable = lambda got, expected, within: None,
+    twice: str | None = None,
 ) -> str | None:
     """A sentence without its full stop on what all wrong cases have in common, of their first wrong entry; None if nothing is known.
 
     ask     the answer, for other arguments in their order; `ours` gives what is right, for those by name, without it the cases do
-    factor  what is said of the number by which the first of them is off, should nothing more be known of it
+    twice   what may have been counted twice where a value is off by exactly 2, "" if nothing can; with it, factors of units are told
 
     >>> area = [Case({"a": a, "b": b}, a * a, a * b) for a, b in ((3, 5), (3, 10), (3, 7), (4, 4))]
     >>> how_off(area, 1e-6, ask=lambda a, b: a * a, ours=lambda a, b: a * b)
@@ -49,11 +64,9 @@ def how_off(
         return where + ignored
     if like := as_if(cases, partial(compare.alike, rtol=rtol), entry(ours)):
         return where + like
-    first = wrong[0]
     if _all_reordered(wrong, rtol):
         return where + "these are the right ones, in another order"
-    how = _relation(wrong, rtol) or factor(first.got, first.expected, bool(where)) or _constant(wrong, rtol)
-    how = how or _form(first, rtol)
+    how = _relation(wrong, rtol, twice, bool(where)) or _form(wrong[0], rtol)
     if place := _where(wrong, right):
         return f"{where}it is right except where {place}" + (f": there {how}" if how else "")
     return how and where + how
@@ -128,36 +141,44 @@ INSTEAD = {
 }  # fmt: skip
 
 
-def _relation(wrong: Sequence[Case], rtol: float) -> str | None:
-    """What numbers of all wrong cases are in place of the right ones, or what factor or amount, made of arguments, they are off by."""
+def _relation(wrong: Sequence[Case], rtol: float, twice: str | None, within: bool) -> str | None:
+    """What numbers of all wrong cases are in place of the right ones, or by what factor or amount they are off."""
     pairs = [(c.got, c.expected) for c in wrong]
-    if len(pairs) < 2 or not all(is_number(g) and is_number(e) for g, e in pairs):
+    if not all(is_number(g) and is_number(e) and e for g, e in pairs):
         return None
-    near = lambda a, b: compare.alike(a, b, min(rtol, 1e-3))  # noqa: E731
-    for sentence, other in INSTEAD.items():
-        if all(e and near(g, other(e)) and not near(g, e) for g, e in pairs):
-            return sentence
-    if len({g > e for g, e in pairs}) > 1:
-        return None
-    much, less = ("large", False) if pairs[0][0] > pairs[0][1] else ("small", True)
-    for text, value in _terms(wrong):
-        if all(v and near(*((g * v, e) if less else (g, e * v))) for (g, e), v in zip(pairs, value)):
-            return f"it is too {much} by exactly the factor {text}"
-        if all(v and near(e - g if less else g - e, v) for (g, e), v in zip(pairs, value)):
-            return f"it is too {much} by exactly {text}"
-    return None
-
-
-def _constant(wrong: Sequence[Case], rtol: float) -> str | None:
-    """A plain factor that is the same in all wrong cases."""
-    pairs = [(c.got, c.expected) for c in wrong if is_number(c.got) and is_number(c.expected) and c.expected]
-    if len(pairs) < max(2, len(wrong)):
-        return None
+    near = lambda a, b: compare.alike(a, b, min(rtol, 0.01))  # noqa: E731
+    ways = _several(wrong) if len(pairs) > 1 else []
+    # A count among others has no unit.
+    units = FACTORS if twice is not None and not (within and isinstance(pairs[0][1], numbers.Integral)) else {}
+    ways += [(text, [(g, e * by) for g, e in pairs]) for text, by in (_doubled(twice, within) | units).items()]
+    said = (text for text, sides in ways if all(near(a, b) for a, b in sides))
     by = pairs[0][0] / pairs[0][1]
-    same = all(compare.alike(g, by * e, rtol) for g, e in pairs)
-    if same and f"{by:.4g}" == "1":
-        return "it is right to four digits only: is some of it in float32, or rounded?"
-    return f"it is {by:.4g} times what it should be" if same else None
+    if (found := next(said, None)) or len(pairs) < 2 or not all(compare.alike(g, by * e, rtol) for g, e in pairs):
+        return found
+    digits = "it is right to four digits only: is some of it in float32, or rounded?"
+    return digits if f"{by:.4g}" == "1" else f"it is {by:.4g} times what it should be"
+
+
+def _doubled(twice: str | None, within: bool) -> dict[str, float]:
+    """What is said of a value that is off by 2; which quantity of several may have been counted twice, an exercise says then."""
+    if twice is None:
+        return {}
+    asked = "" if not twice or within and twice == CAUSES else f": {twice}?"
+    return {f"that is exactly 2 times too much{asked}": 2, f"that is exactly half{asked}": 1 / 2}
+
+
+def _several(wrong: Sequence[Case]) -> list[tuple[str, list[tuple]]]:
+    """What may hold in several cases: in words, and by two numbers of each that are then the same."""
+    pairs = [(c.got, c.expected) for c in wrong]
+    ways = [(text, [(g, other(e)) for g, e in pairs]) for text, other in INSTEAD.items()]
+    large = {g > e for g, e in pairs}
+    if len(large) == 1:
+        much, low, high = ("large", 1, 0) if True in large else ("small", 0, 1)
+        for text, values in _terms(wrong):
+            rows = [*zip(pairs, values)]
+            ways.append((f"it is too {much} by exactly the factor {text}", [(p[high], p[low] * v) for p, v in rows]))
+            ways.append((f"it is too {much} by exactly {text}", [(p[high] - p[low], v) for p, v in rows]))
+    return ways
 
 
 def _terms(cases: Sequence[Case]) -> Iterator[tuple[str, list[float]]]:

@@ -1,25 +1,9 @@
-"""The mistakes that are known to lead to a value: those that an exercise names, and factors that hint at units."""
+"""The mistakes that an exercise names, by the values to which they lead."""
 
-import numbers
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from . import compare
-
-CAUSES = "an add counted as well as a multiply-add, or 2 bytes for 1"
-FACTORS = (
-    (8, "that is exactly 8 times too much: bits where bytes are asked for?"),
-    (1 / 8, "that is exactly 8 times too little: bytes where bits are asked for?"),
-    (1e3, "that is 1000 times too much: which prefix?"),
-    (1e-3, "that is 1000 times too little: which prefix, which unit of time?"),
-    (1e6, "that is a million times too much: seconds are asked for, not microseconds?"),
-    (1e-6, "that is a million times too little: which prefix?"),
-    (1e9, "that is 1e9 times too much: which prefix?"),
-    (1e-9, "that is 1e9 times too little: plain bytes and seconds are asked for, no prefix"),
-    (2**30 / 1e9, "GiB for GB: here a GB is 1e9 bytes"),
-    (1e9 / 2**30, "GB for GiB: here a GiB is 2**30 bytes"),
-    (-1, "the sign is wrong"),
-)
 
 
 def either(messages: list[str]) -> str | None:
@@ -55,13 +39,10 @@ class Mistake:
 
 
 class Mistakes:
-    """Named ones, each by the value that it leads to.
+    """Named ones, each by the value that it leads to."""
 
-    twice  what may have been counted twice, or once too few, where a value is off by exactly 2; "" if nothing can
-    """
-
-    def __init__(self, rtol: float, twice: str):
-        self.rtol, self.twice = rtol, twice
+    def __init__(self, rtol: float):
+        self.rtol = rtol
         self.named: list[Mistake] = []
         self._same = lambda got, expected: compare.alike(got, expected, rtol)
 
@@ -91,21 +72,6 @@ class Mistakes:
         """Whether a mistake leads to what the answer gives in other cases, as far as it says anything of them."""
         values = ((got, mistake.value(args, {}, unseen=not mistake.case)) for got, args in others)
         return all(value is None or self._same(got, value) for got, value in values)
-
-    def factor(self, got, expected, within: bool = False) -> str | None:
-        """A factor that hints at a unit, or at what was counted twice, by which a number is off.
-
-        within  it is one of several values: which quantity may have been counted twice, an exercise says then
-        """
-        if not isinstance(got, numbers.Real) or not isinstance(expected, numbers.Real) or isinstance(expected, bool):
-            return None
-        twice = self.twice if not within or self.twice != CAUSES else ""
-        twice = f": {twice}?" if twice else ""
-        factors = ((2, f"that is exactly 2 times too much{twice}"), (1 / 2, f"that is exactly half{twice}"))
-        if not (within and isinstance(expected, numbers.Integral)):  # a count among others has no unit
-            factors += FACTORS
-        near = (m for by, m in factors if expected and compare.alike(got, expected * by, min(self.rtol, 0.01)))
-        return next(near, None)
 
     def found(self, expected, args: tuple) -> tuple[bool, ...]:
         """Of each function of the arguments whether it gives another value than the expected one."""
