@@ -168,7 +168,7 @@ def test_exports_by_nbgraders_own_command(graded):
     """`nbgrader export` finds the plugins, and writes what grading wrote."""
     root = graded.course.root
     for plugin, name in (
-        ("canvas.Grades", "grades.csv"),
+        ("tables.Grades", "grades.csv"),
         ("canvas.Canvas", "canvas.csv"),
         ("moodle.Moodle", "moodle.csv"),
     ):
