@@ -22,3 +22,18 @@ __all__ = [
     "Arrays", "Attended", "Count", "Moved", "Program", "Sent", "Tally", "Visit",
     "attended", "count", "made", "merged", "moved", "saved", "sent", "sent_by", "squares", "walk",
 ]  # fmt: skip
+
+GONE = {  # what readings of the last release call, and what they call now
+    "compare": "jax.jit(f).lower(*args).compile().cost_analysis() has XLA's counts, trace.count(f, *args) ours",
+    "kernels": "trace.walk visits each pallas_call, whose params hold its grid",
+}
+
+
+def __getattr__(name: str):
+    """
+    >>> from helpers import trace
+    >>> trace.kernels
+    Traceback (most recent call last):
+    AttributeError: trace.kernels is gone: trace.walk visits each pallas_call, whose params hold its grid
+    """
+    raise AttributeError(f"trace.{name} is gone: {GONE[name]}" if name in GONE else f"trace has no {name!r}")
