@@ -374,8 +374,8 @@ FAULTS = [
     Fault(
         "grading's deepest file",
         "autograder/engine/cell_names.py",
-        r"return all\(_says_so",
-        "return any(_says_so",
+        r"program is not None and all\(",
+        "program is not None and any(",
         "tests/autograder/engine tests/autograder/grading",
     ),
     Fault("the site's deepest file", "helpers/costs/rooflines/hardware.py", '"gpu": 3e-6', '"gpu": 4e-6', "tests/book"),

@@ -10,7 +10,9 @@ from math import prod
 
 from helpers.arguments import record
 
-HOPS = {"tpu": 1e-6, "gpu": 3e-6, "trn": 3e-6}  # seconds; `Chip.hop` has the sources
+HOP = 1e-6
+"""Seconds for the first byte to cross one ICI link (Austin et al. 2025, Section 2)."""
+HOPS = {"tpu": HOP, "gpu": 3e-6, "trn": 3e-6}  # seconds; `Chip.hop` has the sources
 
 
 @record

@@ -10,11 +10,8 @@ from math import prod
 
 from helpers.arguments import formula, record
 
-from .hardware import HOPS, Slice
+from .hardware import HOP, Slice
 from .roofline import Time
-
-HOP = HOPS["tpu"]
-"""Seconds for the first byte to cross one ICI link (Austin et al. 2025, Section 2)."""
 
 
 @formula(signed="a b")
