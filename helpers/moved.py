@@ -1,4 +1,4 @@
-"""Modules, fields and parameters under names that they had in the last release: each still works, and says its new name."""
+"""Modules, functions, fields and parameters under names that they had in the last release: each still works, and says its new name."""
 
 import sys
 import warnings
@@ -75,6 +75,17 @@ def old_field(old: str, new: str) -> property:
         return getattr(record, new)
 
     return property(read)
+
+
+def old_function(old: str, function: Callable) -> Callable:
+    """The function under its old name."""
+
+    @wraps(function)
+    def called(*args, **kwargs):
+        _is_now(old, function.__name__)
+        return function(*args, **kwargs)
+
+    return called
 
 
 def old_parameter(old: str, new: str) -> Callable:

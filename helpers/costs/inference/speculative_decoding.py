@@ -20,6 +20,7 @@ from helpers.costs.rooflines.roofline import matmul, time
 from helpers.costs.sharding.sharded_array import bytes_each
 from helpers.costs.transformers.config import Config
 from helpers.costs.transformers.parameters_and_flops import parameters
+from helpers.moved import old_function
 from helpers.numeric import maximum, minimum, nonzero, plain, where
 
 from .prefill_and_decode_step import Replica
@@ -104,6 +105,9 @@ def best_gamma(a: float, c: float, per_token: float = 0.0) -> int:
     if not plain(a, c, per_token):
         raise ValueError("best_gamma tries each gamma for plain numbers; take speed_up for arrays")
     return best_length([a] * 64, c, per_token)
+
+
+best_K = old_function("best_K", best_gamma)
 
 
 def _check_distributions(p, q) -> None:
