@@ -305,8 +305,8 @@ def thresholds(
     ...     print(f"{t.name:6} {t.fsdp:5.0f} {t.with_tp:5.0f} {t.tp:3} {t.cp:5.0f} {t.ep:6.0f}")
     H100    2453  2453   8   549   7636
     GB200   2739   959   8   694   1823
-    v5p      850   319   4   638   1700
-    v7      3845  2884   2  2884   7690
+    v5p      850   319   4   638   3400
+    v7      3845  2884   2  2884  15380
     """
     axes, chip, s = c.chip.axes, c.chip, c.domain
     C, W, W_dcn, g, m = chip.rate(), chip.link_bandwidth, chip.dcn_bandwidth, s.chips, c.domains
@@ -340,7 +340,8 @@ def _on_torus(c: Cluster, F, G, ep_chips: int) -> Thresholds:
     share = tp * C * laid("tp").gather / W / F if tp > 1 else 0.0
     rest = min(_untouched(s, tp), laid("fsdp").gather / (1 - share) if share < 1 else inf) / W / tp
     side = min(round(ep_chips ** (1 / chip.axes)), *s.shape)
-    ep = expert_width_on_rings(chip.alpha_ici(), side, wraps=chip.axes == 3 and side % 4 == 0)
+    alone = all(n == side and ring for n, ring in zip(s.shape, s.wraps))  # a cube within a slice has no links round its axes
+    ep = expert_width_on_rings(chip.alpha_ici(), side, wraps=alone)
     fsdp, with_tp = (C * maximum(x, across) for x in (whole, rest))
     cp = hidden_block(C, 2 * chip.link_bandwidth, G, share=CAUSAL)
     return Thresholds(chip.name, c.chips, fsdp, with_tp, (C * whole, C * across), tp, cp, ep, side**chip.axes)
