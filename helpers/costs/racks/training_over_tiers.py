@@ -340,7 +340,8 @@ def _on_torus(c: Cluster, F, G, ep_chips: int) -> Thresholds:
     share = tp * C * laid("tp").gather / W / F if tp > 1 else 0.0
     rest = min(_untouched(s, tp), laid("fsdp").gather / (1 - share) if share < 1 else inf) / W / tp
     side = min(round(ep_chips ** (1 / chip.axes)), *s.shape)
-    alone = all(n == side and ring for n, ring in zip(s.shape, s.wraps))  # a cube within a slice has no links round its axes
+    # A cube within a slice has no links round its axes.
+    alone = all(n == side and ring for n, ring in zip(s.shape, s.wraps))
     ep = expert_width_on_rings(chip.alpha_ici(), side, wraps=alone)
     fsdp, with_tp = (C * maximum(x, across) for x in (whole, rest))
     cp = hidden_block(C, 2 * chip.link_bandwidth, G, share=CAUSAL)
