@@ -90,10 +90,6 @@ CLAIMS = {
         tuple(cluster_time(hosts("H100", 16), "AllReduce", GRADS, a).lower for a in ("hierarchical", "tree")), (8.36e-3, 8.68e-3)),
     "P: trees come first below": (
         overtakes((8 * HOP_DCN, 2 / 8 / 5e10), (30 * HOP_DCN, 2 * 15 / 16 / 8 / 5e10)), 7.04e8),
-    "P: the switch comes first below": (
-        overtakes(
-            (8 * HOP_DCN + 2 * H100.hop, 2 / 8 / 5e10), (30 * HOP_DCN + 14 * H100.hop, 2 * 15 / 16 / 8 / 5e10)), 8.19e8),
-    "P: the switch at a mebibyte": (cluster_time(hosts("H100", 16), "AllReduce", 2.0**20, "nvls").lower, 91.2e-6),
     "P: flat parts over 32 hosts": (
         tuple(cluster_time(hosts("H100", 32), "AllReduce", 0.0, a).lower for a in ("ring", "hierarchical", "tree")),
         (1.964e-3, 6.62e-4, 1.42e-4)),
