@@ -27,7 +27,7 @@ exchange.chmod(0o1777)  # nbgrader wants all to write there; nobody moves what i
 course = exchange / re.search(r'course_id = "(.*)"', (here / "students/nbgrader_config.py").read_text())[1]
 course.mkdir(exist_ok=True)  # before anybody else can
 if course.lstat().st_uid not in (0, here.stat().st_uid):
-    sys.exit(f"{course} is not of whoever teaches: whose it is can hand out and collect, so remove it.")
+    sys.exit(f"{course} is not of whoever teaches: its owner could hand out and collect, so remove it.")
 shutil.chown(course, here.stat().st_uid)
 shutil.copytree(here / "students", students, dirs_exist_ok=True)
 

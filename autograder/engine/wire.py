@@ -85,7 +85,7 @@ def fitting(texts: list[str]) -> list[str]:
 
 def loads(text: bytes, raw: bytes = b"", handle: Callable | None = None):
     """The value of `dumps`; handle: the dict that names an object -> what stands for it here."""
-    if len(text) > JSON_LIMIT:  # of a message within a message nobody has seen the head
+    if len(text) > JSON_LIMIT:  # the head of a message within a message was not checked
         raise WireError("The message is too large.")
     try:
         tree = json.loads(text)

@@ -174,13 +174,13 @@ class Collect(collect.ExchangeCollect):
     """`nbgrader collect`, of what students put there under their own names; no link leads to what only a teacher may read."""
 
     def _path_to_record(self, path: str) -> dict:
-        """Without a name, so not collected, if a folder is somebody else's or says no time: that stops no other."""
+        """A record; without a name, so that it alone is not collected, if the folder is somebody else's or says no time."""
         try:
             record = super()._path_to_record(path)
             known = os.getuid(), collect.pwd.getpwnam(record["username"]).pw_uid
             if not os.path.islink(path) and (not self.check_owner or os.lstat(path).st_uid in known):
                 return record
-            why = "is a link, or of somebody else"
+            why = "is a link, or belongs to somebody else"
         except (ExchangeError, ValueError, OverflowError, KeyError):  # KeyError: nobody has this name
             why = "says neither an account nor a time"
         self.log.error("Not collected: %s %s.", plain(os.path.basename(path)), why)

@@ -1,7 +1,7 @@
 """Sphinx extension: a page of the book as it is parsed: its list of pages further down, its old addresses, and its numbers.
 
 autograder.making.further_down has the list, and every address that a chapter had as one page; notebooks get the same.  helpers.prose
-computes: without it 662 expressions stand in the pages as they were written.  Nothing of the theme matters to it.
+computes: without it expressions stand in the pages as they were written.  Nothing of the theme matters to it.
 """
 
 import sys

@@ -89,7 +89,7 @@ def whole(path: Path) -> dict:
 
 
 def content(path: Path) -> dict:
-    """The same; a file that is broken is put aside, and that is said."""
+    """What `whole` reads, or nothing: a file that is broken is put aside, with a message."""
     try:
         return whole(path)
     except ValueError:
@@ -105,7 +105,7 @@ def content(path: Path) -> dict:
 
 
 def kept(path: Path) -> Parts:
-    """What it holds of exercises."""
+    """What a file holds of exercises."""
     return content(path)["exercises"]
 
 

@@ -73,7 +73,7 @@ def written(framework: str, values: Mapping) -> tuple[str, str]:
 
 
 def of_training(framework: str, layout: Layout, sequences: float) -> tuple[str, str]:
-    """The same of a training step on so many sequences.
+    """Flags of a framework for a training step on so many sequences, and what it has no flags for.
 
     >>> deepseek = Layout(dp=2, tp=2, pp=8, ep=32, zero=1, microbatches=128, v=4, policy="everything")
     >>> of_training("megatron-lm", deepseek, 8192)[0][58:121]

@@ -75,7 +75,7 @@ def train(options) -> str:
         given = unfolded(typed(text, template.pods), s.chips if s.chip.axes else asked.machine.chips)
         done = completed_layout(c, given, tokens, T, s, template, software)
         named = step(c, done.layout, tokens, T, s, "causal", software=software)
-        # What its program can do; the search is for the rest.
+        # The search keeps what the named layout's program can do, and looks for the rest.
         alike = "products", "optimizer", "overlaps_experts", "nodes", "fp8_swiglu", "schedule"
         template = replace(template, **{name: getattr(named.layout, name) for name in alike})
     policies = tuple(dict.fromkeys((*KEPT, named.layout.policy) if named else KEPT))

@@ -272,9 +272,9 @@ def loaded(s: Server, prompt, answer, users, alike: bool = False) -> Loaded:
     Where their caches do not fit at once, the others wait. A gap is a decode step, and the pieces of others' prompts that are
     read meanwhile; a first token waits for its own prompt, and for a part of those that came at the same time.
 
-    alike  whether every request has these very lengths, as in some benchmarks: those that are read together also end together,
-           and so come together again. Where prompts go first all users run in one wave, and each waits for half of the others;
-           where passes mix prompts and decoding, waves are small, and a prompt waits for `Constants.group` others more
+    alike  whether all requests have exactly these lengths, as in some benchmarks: those that are read together also end together,
+           and so come together again. Where prompts go first, all users run in one wave, and a prompt waits for half of the
+           others on average; where passes mix prompts and decoding, waves are small, and it waits for `Constants.group` others
 
     >>> s = Server(model("llama-3-70b"), chip("H100"), Deployment(tp=8, weights="fp8"), ENGINES["vllm"])
     >>> seen = loaded(s, 1024, 1024, 64)

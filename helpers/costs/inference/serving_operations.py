@@ -46,7 +46,7 @@ class Deployment:
     hits      share of a prompt that is in caches already
     drafts    acceptance of each token that is drafted before a pass, if those before it were accepted, as of `tokens_of_a_pass`;
               a module of one layer drafts them, as of multi-token prediction or EAGLE
-    waits     steps for which requests gather before any of them is read, in the mean, as options of engines have it: all of
+    waits     steps on average for which requests gather before any of them is read, by an engine's option: all of
               TensorRT-LLM's batch_wait_timeout_iters or timeout_iters, half of SGLang's --scheduler-recv-interval
 
     >>> d = Deployment(tp=2, dp=4, ep=8, weights="fp8")

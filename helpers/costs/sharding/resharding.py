@@ -106,7 +106,7 @@ class Route:
         return sum(max(hop * h, n_bytes * b / W) for h, b in self.moves)
 
     def then(self, h: Hop) -> "Route":
-        """With a step more."""
+        """This route with one step more."""
         moves = self.moves if h.move is None else tuple(sorted((*self.moves, (h.move.hops, h.move.bytes))))
         both = h.held + h.left
         aside = max(self.aside, both) if self.hops else h.left
@@ -221,7 +221,7 @@ def _routes(source: State, mesh: Mesh, grains: tuple[int, ...], memory: bool) ->
 
 @lru_cache(maxsize=65536)
 def _edges(before: State, mesh: Mesh, grains: tuple[int, ...]) -> tuple[Hop, ...]:
-    """Every step from a state to one that divides."""
+    """Every step from a state to one whose shards divide its dimensions evenly."""
     share = lambda s: 1 / prod(mesh.size(cut) for cut in s[0])  # noqa: E731
     out, held = [], share(before)
     for kind, axes, dim, to, after in (*_changes(before, mesh), *_exchanges(before, mesh)):

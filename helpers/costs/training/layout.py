@@ -76,7 +76,7 @@ class Layout:
     sequence_parallel  between blocks tp shares the tokens; without it each of its chips has them all
     products  the type in which products with weights multiply: "bf16", "fp8", "mxfp8", "nvfp4", "int8"
     stored    bytes of what is stored, which is another matter: `BF16`, `MASTER`, or others
-    layers    of each device of the pipeline, such as "7+8x14+7"; "" as evenly as they divide
+    layers    of each device of the pipeline, such as "7+8x14+7"; "": spread as evenly as they divide
     fp8_swiglu  what an MLP's activation function reads is kept in 8 bits (`activation_func_fp8_input_store` of Megatron-Core)
     overlaps_experts  two microbatches are under way at once, and the tokens of one travel while the other computes (DualPipe)
     nodes     domains that hold the experts of a token, at most; 0 as many as chance gives

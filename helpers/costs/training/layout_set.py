@@ -215,7 +215,7 @@ def keeps(c: Config, layout: Layout, tokens, T, s: Slice, any_name: bool = False
 
 @formula
 def stage_layers(c: Config, layout: Layout):
-    """Layers of the fullest device: as they are listed, or all have as many, or else some one more, for stages need not be equal.
+    """Layers of the fullest device: the largest number listed, or L/pp, rounded up, for stages need not be equal.
 
     >>> [float(stage_layers(model("llama-3.1-405b"), Layout(pp=n))) for n in (1, 14, 16)]
     [126.0, 9.0, 8.0]
@@ -225,14 +225,14 @@ def stage_layers(c: Config, layout: Layout):
 
 @formula
 def divides(c: Config, layout: Layout):
-    """Whether every device of a pipeline has as many layers."""
+    """Whether all devices of a pipeline have equally many layers."""
     return len({*layout.device_layers}) == 1 if layout.layers else c.L % layout.pp == 0
 
 
 @formula
 def last_layers(c: Config, layout: Layout):
-    """Layers of the device with the unembedding, which gets fewer of them where layers do not divide: one fewer if tables count as
-    layers of interleaved stages, or as many as the others leave it to have.
+    """Layers of the device with the unembedding: where layers do not divide, what the others leave, or one fewer than they have if
+    interleaved stages count tables as layers.
 
     >>> c = model("llama-3.1-405b")
     >>> [float(last_layers(c, layout)) for layout in (Layout(pp=16), Layout(pp=16, v=8), Layout(pp=16, layers="8x15+6"))]

@@ -318,7 +318,7 @@ def fullest(c: Config, chip: Chip, layout: Layout, listed: Operations, T, softwa
     }
     kept = [tokens * numbers for numbers in _kept(c, layers, layout, layout.policy, T, software)]
     devices = len(layout.device_layers) or layout.pp
-    # Of equal ones between the ends the second is the fullest.
+    # Where all between the ends have equally many layers, the second device is the fullest: it holds most microbatches.
     between = range(1, devices - 1) if layout.layers else (minimum(1, devices - 1),)
     places = ("first", 0), *(("between", device) for device in between), ("last", devices - 1)
     most, *others = (
@@ -331,7 +331,7 @@ def fullest(c: Config, chip: Chip, layout: Layout, listed: Operations, T, softwa
 
 
 def _device(c: Config, layout: Layout, listed: Operations, kept: list, position: str, device, logit: float) -> dict:
-    """What devices of a pipeline need not have alike, of the "first", the "last" or one "between"; of one stage all are the same.
+    """In what devices of a pipeline differ, for the "first", the "last" or one "between"; with one stage all are the same.
 
     Interleaved stages may count a table of the vocabulary as a layer, so that both ends have one fewer: LLaMA-3.1-405B has 126 layers
     on 16 devices (Dubey et al. 2024, section 3.3.2). Then the second device may be the fullest.

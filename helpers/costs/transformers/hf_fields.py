@@ -112,6 +112,6 @@ class Family:
 
 
 def family(*readers, **given) -> Family:
-    """One with these readers; what is given beside its own fields is `fixed`."""
+    """An architecture with these readers; what is given beside its own fields is `fixed`."""
     own = {name: given.pop(name) for name in Family.__dataclass_fields__ if name in given}
     return Family(readers, given, **own)

@@ -18,7 +18,7 @@ kv_cache               a cache of B rows of which each stands at a position of i
     room(c, size, prompt, new=0)           says in one sentence why a request does not fit; nothing if it does. The last of
         the new tokens needs no place
     A rejected draft needs no undoing: go on at the position after the last accepted token, and the next tokens overwrite
-    it. Local layers are rings: their slack is at least the K tokens that may be rejected at once.
+    it. Local layers are rings: their slack is at least the γ tokens that may be rejected at once.
     keep: the first tokens of a text that local layers see besides their window.
     prefill(params, cache, tokens, c, chunk, at=None, lengths=None, keep=0) -> logits[B, V] after the last token, cache
         a prompt `chunk` tokens at a time

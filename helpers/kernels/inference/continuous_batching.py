@@ -186,7 +186,7 @@ class Server:
         return self.log
 
     def submit(self, request: Request, samples: int = 1) -> None:
-        """Takes a request for so many answers, or says why it can never be served, which touches none that was taken before."""
+        """Takes a request for so many answers, or says why it can never be served; those taken before go on."""
         name, pages, prompt = request.name, self.schedulers[-1].pages, list(request.prompt)
         if name in self.log.entries:
             raise ValueError(f"there is a request {name!r} already: give each a name of its own")

@@ -230,7 +230,7 @@ class Blocks:
         self._count[page] += 1
 
     def drop(self, page: int) -> None:
-        """One who held the page lets it go."""
+        """Let go of a page: one holder fewer."""
         self._count[page] -= 1
         if not self._count[page]:
             self._free.append(page)

@@ -1,4 +1,4 @@
-"""Speculative sampling: guess some tokens cheaply, check them all in one pass of the model, keep what it agrees with (chapter 5).
+"""Speculative decoding: draft some tokens cheaply, check them all in one pass of the model, keep what it agrees with (chapter 5).
 
     target = Reader(params, c, size=160, width=5)
     tokens, passes = greedy(target, NGram(), prompt, n=40, gamma=4)  # what plain greedy decoding says, in fewer passes
@@ -34,11 +34,11 @@ def accept(key, guess, q, p):
     """Which guesses stay, and the token after them: (tokens[γ + 1], how many of them are guesses that stayed).
 
     guess   [γ], each drawn by its row of q
-    q       [γ, V]: the drafter's laws; a row of zeros means that there was no guess
-    p       [γ + 1, V]: the target's laws in the same places, and in the one after
+    q       [γ, V]: the drafter's distributions; a row of zeros means that there was no guess
+    p       [γ + 1, V]: the target's distributions in the same places, and in the one after
 
-    A guess x stays with the chance min(1, p(x)/q(x)). The first one that is refused is drawn again, from (p - q)₊; if none is
-    refused, the target's law after them all gives one more. Tokens beyond that one are -1.
+    A guess x stays with probability min(1, p(x)/q(x)). The first one that is refused is drawn again, from (p - q)₊; if none is
+    refused, the target's distribution after them all gives one more. Tokens beyond that one are -1.
     """
     operands.fit({"guess[γ]": guess, "q[γ, V]": q, "p[γ+1, V]": p})
     gamma, chances, redraw = len(guess), *jax.random.split(key)
@@ -64,7 +64,7 @@ def agreed(guess: Sequence[int], best: Sequence[int]) -> list[int]:
 
 
 def _alike(a: Sequence[int], b: Sequence[int]) -> int:
-    """With how many equal tokens two sequences begin."""
+    """How many tokens two sequences have in common from their beginning."""
     return next((i for i, (x, y) in enumerate(zip(a, b)) if x != y), min(len(a), len(b)))
 
 
@@ -74,7 +74,7 @@ def _alike(a: Sequence[int], b: Sequence[int]) -> int:
 def greedy(target: "Reader", drafter: Drafter, prompt: Sequence[int], n: int, gamma: int):
     """(n tokens, how many each pass of the target gave): always the target's likeliest token, guessed up to γ at a time."""
     if gamma < 0 or not len(prompt):
-        raise ValueError(f"speculation needs a prompt and 0 or more guesses: got {len(prompt)} tokens and {gamma}")
+        raise ValueError(f"speculation needs a prompt and 0 or more drafts: got {len(prompt)} tokens and gamma={gamma}")
     tokens, passes = [int(t) for t in prompt], []
     while (left := len(prompt) + n - len(tokens)) > 0:
         # A pass gives one token besides the guesses: at the end fewer are worth guessing.
