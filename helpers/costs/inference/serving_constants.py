@@ -135,7 +135,8 @@ def unknown(engines: dict[str, Engine]) -> Engine:
     0.002
     """
     measured = [engines[name] for name in GRAPHS if name in engines]
-    mean = {f.name: prod(getattr(e, f.name) for e in measured) ** (1 / len(measured)) for f in fields(Engine)[:-2]}
+    numbers = [f.name for f in fields(Engine) if f.type is float]
+    mean = {name: prod(getattr(e, name) for e in measured) ** (1 / len(measured)) for name in numbers}
     return Engine(**{name: float(f"{x:.4g}") for name, x in mean.items()}, measured=False)
 
 
