@@ -54,7 +54,7 @@ class Frame:
 
 
 @record
-class Film:
+class CollectiveFilm:
     """A collective along `axis`, as frames; the last one shows the end."""
 
     kind: str
@@ -96,7 +96,7 @@ class Film:
 
 
 @formula
-def all_gather(axis: Axis, ways: int = 2) -> Film:
+def all_gather(axis: Axis, ways: int = 2) -> CollectiveFilm:
     """Device d starts with block d; all end with all blocks.
 
     >>> film = all_gather(Axis(4))
@@ -109,7 +109,7 @@ def all_gather(axis: Axis, ways: int = 2) -> Film:
 
 
 @formula
-def reduce_scatter(axis: Axis, ways: int = 2) -> Film:
+def reduce_scatter(axis: Axis, ways: int = 2) -> CollectiveFilm:
     """Device d starts with its partial sum of every block; it ends with block d, summed over all devices.
 
     >>> [dict(h) for h in reduce_scatter(Axis(2)).frames[-1].held]
@@ -120,7 +120,7 @@ def reduce_scatter(axis: Axis, ways: int = 2) -> Film:
 
 
 @formula
-def all_reduce(axis: Axis, ways: int = 2) -> Film:
+def all_reduce(axis: Axis, ways: int = 2) -> CollectiveFilm:
     """All end with the sum of every block: round a ring by a ReduceScatter, then an AllGather of the sums.
 
     Along a line by partial sums that run to the middle and sums that run back, the blocks one step apart.
@@ -136,7 +136,7 @@ def all_reduce(axis: Axis, ways: int = 2) -> Film:
 
 
 @formula
-def all_to_all(axis: Axis, ways: int = 2) -> Film:
+def all_to_all(axis: Axis, ways: int = 2) -> CollectiveFilm:
     """Device s starts with block (s, d) for every d; device d ends with block (s, d) from every s.
 
     Each block takes the shorter way; the one for the opposite device of an even ring goes half each way.
@@ -154,7 +154,7 @@ def all_to_all(axis: Axis, ways: int = 2) -> Film:
 
 
 @formula
-def gather_matmul(axis: Axis, ways: int = 2) -> Film:
+def gather_matmul(axis: Axis, ways: int = 2) -> CollectiveFilm:
     """AllGather and matmul overlapped: A[I_X, J] · B[J, K_X], a block of A multiplied while it is sent on.
 
     All end with every block of their columns of the product; nobody ever holds all of A.
@@ -175,7 +175,7 @@ def gather_matmul(axis: Axis, ways: int = 2) -> Film:
 
 
 @formula
-def matmul_scatter(axis: Axis, ways: int = 2) -> Film:
+def matmul_scatter(axis: Axis, ways: int = 2) -> CollectiveFilm:
     """Matmul and ReduceScatter overlapped: A[I, J_X] · B[J_X, K], a block's partial sum made just before it is needed.
 
     Device d ends with block d of the product; nobody ever holds all of a partial sum.
@@ -287,7 +287,7 @@ def _onward(device: int, held: Mapping[Block, frozenset[int]], axis: Axis, ways:
             yield Send(device, (device + w) % n, w, (s, d), parts if way else frozenset({w}), 1 if way else 0.5)
 
 
-def _film(kind: str, axis: Axis, ways: int, moments, end: str) -> Film:
+def _film(kind: str, axis: Axis, ways: int, moments, end: str) -> CollectiveFilm:
     """Labels and words for each moment: (held, sends) or (held, sends, works, done)."""
     moments, frames, nothing = list(moments), [], (frozenset(),) * axis.n
     for k, moment in enumerate(moments):
@@ -305,7 +305,7 @@ def _film(kind: str, axis: Axis, ways: int, moments, end: str) -> Film:
             text.append("Sent: " + "; ".join(f"{a} to {b}: block {', '.join(w)}" for (a, b), w in links.items()) + ".")
         text = f"{label.capitalize()}: {end if last else ' '.join(text)}"
         frames.append(Frame(label, held, sends, works, done, text))
-    return Film(kind, axis, ways, tuple(frames))
+    return CollectiveFilm(kind, axis, ways, tuple(frames))
 
 
 # A hierarchical AllReduce message by message, as a film shows it.

@@ -3,13 +3,13 @@
 from functools import partial
 
 from helpers.costs.sharding import collective_steps
-from helpers.costs.sharding.collective_steps import Film
+from helpers.costs.sharding.collective_steps import CollectiveFilm
 from helpers.costs.sharding.sharded_array import Axis
-from helpers.live import film
+from helpers.live.film import Film, LiveFilm
 from helpers.plot.sharding.collective_steps import drawing, size
 
 
-def summary(run: Film) -> str:
+def summary(run: CollectiveFilm) -> str:
     """The film in a sentence.
 
     >>> summary(collective_steps.all_gather(Axis(4)))
@@ -36,14 +36,12 @@ TITLES = {
 }
 
 
-def figure(name: str) -> film.LiveFilm:
+def figure(name: str) -> LiveFilm:
     """The film of that name: its frames are those of the function of `helpers.costs.sharding.collective_steps` that is called so."""
     of = getattr(collective_steps, name.replace("-", "_"))
     runs = {"ring, both ways": of(Axis(4)), "ring, one way": of(Axis(4), ways=1), "line": of(Axis(4, wraps=False))}
-    films = {
-        links: film.Film(summary(run), run.frames, size(run), partial(drawing, run)) for links, run in runs.items()
-    }
-    return film.LiveFilm(name, TITLES[name], films, "Links")
+    films = {links: Film(summary(run), run.frames, size(run), partial(drawing, run)) for links, run in runs.items()}
+    return LiveFilm(name, TITLES[name], films, "Links")
 
 
 FIGURES = {name: figure(name) for name in TITLES}

@@ -3,20 +3,20 @@
 SVG text without any library; its ink is the page's own colour, so that dark mode needs nothing else.
 """
 
-from helpers.costs.sharding.collective_steps import Film, Frame
+from helpers.costs.sharding.collective_steps import CollectiveFilm, Frame
 from helpers.plot.picture import COLOURS
 from helpers.plot.svg import element, frame as inside, rect, word
 
 BOX, GAP, ROW, HEAD, FOOT = 66, 30, 24, 42, 6
 
 
-def size(film: Film) -> tuple[int, int]:
+def size(film: CollectiveFilm) -> tuple[int, int]:
     """Width and height of one frame."""
     n = film.axis.n
     return n * BOX + (n + 1) * GAP, HEAD + n * ROW + FOOT
 
 
-def drawing(film: Film, frame: Frame) -> str:
+def drawing(film: CollectiveFilm, frame: Frame) -> str:
     """What is inside of one frame's <svg>: a box for each device, a row for each block, arrows for what is sent."""
     n, out = film.axis.n, []
     for d in range(n):
@@ -29,7 +29,7 @@ def drawing(film: Film, frame: Frame) -> str:
     return inside(frame.label, out)
 
 
-def strip(film: Film) -> str:
+def strip(film: CollectiveFilm) -> str:
     """All frames in one SVG, two side by side where they are small."""
     w, h = size(film)
     columns = 2 if film.axis.n <= 4 else 1
@@ -46,7 +46,7 @@ def _left(d: int) -> int:
     return GAP + d * (BOX + GAP)
 
 
-def _column(film: Film, frame: Frame, d: int) -> list[str]:
+def _column(film: CollectiveFilm, frame: Frame, d: int) -> list[str]:
     """The rows of one device: a block held is filled, one that is sent or multiplied in this step has a thick edge."""
     out, n, works = [], film.axis.n, frame.works[d]
     sent = {s.block for s in frame.sends if s.src == d}
@@ -60,7 +60,7 @@ def _column(film: Film, frame: Frame, d: int) -> list[str]:
     return out
 
 
-def _cell(film: Film, frame: Frame, d: int, b: int) -> tuple[str, float]:
+def _cell(film: CollectiveFilm, frame: Frame, d: int, b: int) -> tuple[str, float]:
     """What is written in a cell, and how dark it is: the share of the partial sums that are in it."""
     n, held = film.axis.n, frame.held[d]
     if film.kind == "AllGather-matmul":
@@ -93,7 +93,7 @@ def summed(parts: frozenset[int], n: int) -> str:
     return f"{first}…{(first + len(parts) - 1) % n}"
 
 
-def _arrows(film: Film, frame: Frame) -> list[str]:
+def _arrows(film: CollectiveFilm, frame: Frame) -> list[str]:
     """An arrow in the block's row for every send."""
     return [
         _arrow(*span, HEAD + s.block * ROW + ROW / 2, s.way)
@@ -114,7 +114,7 @@ def _arrow(x: float, to: float, y: float, way: int) -> str:
     return line + element("path", d=f"M{to:g} {y:g}l{-7 * way} -4v8z")
 
 
-def _grid(film: Film, frame: Frame, d: int) -> list[str]:
+def _grid(film: CollectiveFilm, frame: Frame, d: int) -> list[str]:
     """All blocks of an AllToAll as a square, row = from, column = for; what the device holds is filled, a half by half."""
     out, n = [], film.axis.n
     w = BOX / n
@@ -130,7 +130,7 @@ def _grid(film: Film, frame: Frame, d: int) -> list[str]:
     return out
 
 
-def _counted(film: Film, frame: Frame) -> list[str]:
+def _counted(film: CollectiveFilm, frame: Frame) -> list[str]:
     """One arrow for each link and direction, with the number of blocks that cross it."""
     links: dict[tuple[int, int, int], float] = {}
     for s in frame.sends:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 from matplotlib.patches import Rectangle
 
-from helpers.costs.sharding.collective_steps import Film
+from helpers.costs.sharding.collective_steps import CollectiveFilm
 from helpers.costs.sharding.sharded_array import Mesh, Sharding, parse
 from helpers.plot.picture import COLOURS, INK, Picture, canvas, styled, write
 from helpers.plot.rooflines.chip_and_products import Matrix, products
@@ -45,7 +45,7 @@ def layout(
     return Picture(figure, alt, caption)
 
 
-def frames(run: Film, *, caption: str = "") -> Picture:
+def frames(run: CollectiveFilm, *, caption: str = "") -> Picture:
     """A collective as small multiples, one for each step: the drawings that the site steps through.
 
     run  from `helpers.costs.sharding.collective_steps`: `plot.frames(collective_steps.all_gather(Axis(4)))`

@@ -83,7 +83,7 @@ def _direct(n: int) -> Iterator[Moment]:
     yield Moment(tuple(map(tuple, held)), frozenset(), 0, 0)
 
 
-def _moment(film: collective_steps.Film, frame: collective_steps.Frame) -> Moment:
+def _moment(film: collective_steps.CollectiveFilm, frame: collective_steps.Frame) -> Moment:
     n, held = film.axis.n, []
     for h in frame.held:
         row = [0.0] * n
