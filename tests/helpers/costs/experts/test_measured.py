@@ -108,9 +108,7 @@ def test_shares_do_not_carry_over_to_another_chip():
 
 
 def test_exchange_in_public_steps():
-    """V3's decode step on 144 H800: 58 layers of 192 and 195 µs in 48 ms. Qwen3-235B: at least 10.7 % was exposed."""
-    exchanged = 58 * (192e-6 + 195e-6)
-    assert exchanged == pytest.approx(22.4e-3, rel=0.01) and round(exchanged / 48e-3, 2) == 0.47
+    """Qwen3-235B: at least 10.7 % was exposed."""
     said = next(r["said"] for r in DATA["rows"] if r["what"] == "overlap")
     assert 1 - said["step_s_with_exchange_overlapped"] / said["step_s"] == pytest.approx(0.107, abs=0.0005)
 
