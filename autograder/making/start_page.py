@@ -94,11 +94,8 @@ def _listed(topic: str, title: str, below: dict[str, float], found: list[Exercis
         link = f"{topic}/exercises.ipynb#ex-{ex.number.replace('.', '-')}"
         hard = "★" * ex.data.stars + "☆" * (3 - ex.data.stars)
         about = "core" if ex in first else "further", hard, f"{ex.data.importance}/5", f"{ex.data.minutes} min"
-        cells, state = (
-            (f"[{ex.number}]({link}) {ex.title}", *about, f"{ex.points:g}"),
-            f" {BY_HAND} " if ex.manual else " ",
-        )
-        lines.append(f"| {' | '.join(cells)} |{state}|")
+        cells = f"[{ex.number}]({link}) {ex.title}", *about, f"{ex.points:g}"
+        lines.append(f"| {' | '.join(cells)} |{f' {BY_HAND} ' if ex.manual else ' '}|")
     return [*lines, "", "</details>", ""]
 
 

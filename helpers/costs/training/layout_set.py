@@ -269,9 +269,8 @@ def device_stages(c: Config, layout: Layout, position: str, device) -> tuple[tup
     stages = tuple(zip(numbers, positions))
     if layout.schedule != "DualPipe":
         return stages[:1]
-    return tuple(
-        (where(layout.pp == 1, n / 2, n), position) for n, position in stages
-    )  # who is alone has the layers once
+    # A device that is alone has both ends, and the layers once.
+    return tuple((where(layout.pp == 1, n / 2, n), end) for n, end in stages)
 
 
 @formula

@@ -189,7 +189,7 @@ def forward_by_rows(q, k, v, plan: Plan, order: Sequence[int]):
 
 
 def backward_by_columns(q, k, v, out, total, dout, plan: Plan, order: Sequence[int]):
-    """Columns in any order, each by itself: dk and dv bit for bit the same; dq is a sum in that order, so but for rounding."""
+    """Columns in any order, each by itself: dk and dv bit for bit the same; dq, a sum in that order, is rounded otherwise."""
     dq, done = 0, {}
     for j in order:
         mine = slice(j * plan.columns, (j + 1) * plan.columns)
