@@ -97,8 +97,10 @@ def row(topic: str, path: Path, tree: Tree) -> tuple[Result, list[str], list[Sta
         before = result.scores.get(exercise, (0.0, 0.0))
         result.scores[exercise] = before[0] + got, before[1] + most
         for output in cell.get("outputs", []) if got < most else ():
-            stream = output.output_type == "stream"
-            said.append(output.text.strip() if stream else f"{m['grade_id']}: {output.ename}: {output.evalue}")
+            if output.output_type == "stream":
+                said.append(output.text.strip())
+            elif output.output_type == "error":  # what is left are the points
+                said.append(f"{m['grade_id']}: {output.ename}: {output.evalue}")
     return result, said, standings(judged)
 
 
