@@ -177,8 +177,10 @@ class Collect(collect.ExchangeCollect):
         """A record; without a name, so that it alone is not collected, if the folder is somebody else's or says no time."""
         try:
             record = super()._path_to_record(path)
-            known = os.getuid(), collect.pwd.getpwnam(record["username"]).pw_uid
-            if not os.path.islink(path) and (not self.check_owner or os.lstat(path).st_uid in known):
+            owner = os.lstat(path).st_uid
+            # Without `check_owner` students need no account on this machine.
+            theirs = not self.check_owner or owner in (os.getuid(), collect.pwd.getpwnam(record["username"]).pw_uid)
+            if theirs and not os.path.islink(path):
                 return record
             why = "is a link, or belongs to somebody else"
         except (ExchangeError, ValueError, OverflowError, KeyError):  # KeyError: nobody has this name
@@ -201,7 +203,7 @@ class Collect(collect.ExchangeCollect):
         if os.path.isdir(dest):  # nbgrader reads it again
             stamp = Path(dest, "timestamp.txt")
             stamp.unlink(missing_ok=True)
-            stamp.write_text(src.rsplit("+", 3)[2])
+            stamp.write_text(os.path.basename(src).rsplit("+", 3)[2])
 
 
 ONE_WAY = "Submissions are graded by `make grade`, in the course's folder: it runs answers behind walls, and checks apart from them."

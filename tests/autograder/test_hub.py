@@ -243,7 +243,10 @@ def test_nobody_takes_the_exchange_of_whoever_teaches(monkeypatch):
 
 
 def test_collect_takes_what_students_put_there_themselves(tmp_path, monkeypatch):
-    """A link to the teacher's files, another's name, no time, too much or a pipe costs whoever sent it, and nobody else."""
+    """A link to the teacher's files, another's name, no time, too much or a pipe costs whoever sent it, and nobody else.
+
+    Where names are of no accounts, nbgrader's `check_owner` is off, and all are taken at their word.
+    """
     needs(os.geteuid() == 0, "needs root, to put there what is others'")
     monkeypatch.setenv("HOME", str(tmp_path))
     what = demo.open_class(TOPIC, classes.SAMPLE, tmp_path / "course")
@@ -273,6 +276,10 @@ def test_collect_takes_what_students_put_there_themselves(tmp_path, monkeypatch)
     assert what.sent("bin").why == "The submitted notebook is a link, not a file."
     assert what.sent("daemon").data == what.notebook("release").read_bytes() == what.sent("games").data
     assert what.sent("games").stamp == b"2026-11-02 10:00:00 UTC"
+    sent("lin", "root")
+    (config := what.config()).ExchangeCollect.check_owner = False
+    assert course.run(course.api(config).collect, TOPIC) == (True, "")
+    assert {*what.students} >= {"bin", "daemon", "games", "lin"}
 
 
 @pytest.mark.parametrize(("folder", "grades"), [("", True), ("students", False)])
