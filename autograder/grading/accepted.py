@@ -47,7 +47,7 @@ def give(run) -> list[str]:
     run  a grading whose verdicts are in the gradebook
     """
     note = run.what.root / ".grading" / f"accepted-{run.what.topic}.json"
-    rows, before = [*read(run.what.root)], json.loads(note.read_text(encoding="utf-8")) if note.is_file() else {}
+    rows, before = [*read(run.what.root)], _given(note)
     if not rows and not before:
         return []
     given, to, gone, comments = defaultdict(dict), defaultdict(list), defaultdict(list), run.writer.comments()
@@ -55,32 +55,56 @@ def give(run) -> list[str]:
         for student, cells in run.writer.grades().items():
             record = run.known.load(student)
             for cell, grade in cells.items() if record else ():
-                was = before.get(student, {}).get(cell)
-                if grade.manual is not None and grade.manual != was:
+                was = before.get(student, {}).get(cell, [])
+                if grade.manual is not None and grade.manual not in was:
                     continue  # a person's
                 in_words = cell not in run.decides.assignment.checks
                 told = [comments[student, cell]] if in_words else complaints(record.outputs.get(cell, []))
                 found = _found(rows, cell, told, in_words, grade)
                 points = max(0.0, min(sum(row.points for row in found), grade.most))
-                if in_words and was is not None and grade.waits:  # the work has changed since: a person looks once more
+                if in_words and was and grade.waits:  # the work has changed since: a person looks once more
                     given[student][cell] = was
                 elif found:
-                    given[student][cell] = points
+                    given[student][cell] = [points]
                     if points != grade.manual or grade.waits:
                         _write(run, gradebook, (student, cell), cells, points, False)
                         for row in found:
                             to[row].append(student)
-                elif was is not None:
+                elif was:
                     _write(run, gradebook, (student, cell), cells, None, in_words)
                     gone[number_of(exercise_of(cell))].append(student)
-        gradebook.db.commit()
-    if not run.writer.dry:
-        replace(note, json.dumps(given))
+        if not run.writer.dry:  # stopped between these three, the next grading knows both for those of rows
+            both = {who: _joined(before.get(who, {}), given.get(who, {})) for who in {**before, **given}}
+            replace(note, json.dumps(both))
+            gradebook.db.commit()
+            replace(note, json.dumps(given))
     said = [
         f'accepted: {row.points:g} points in {row.exercise} for "{plain(row.told, 60)}" ({named(who)}).'
         for row, who in to.items()
     ]
     return said + [f"not accepted any more, in {exercise}: {named(who)}." for exercise, who in gone.items()]
+
+
+Given = dict[str, list[float]]
+"""Cell -> points that a row gave: two where a grading was stopped while it changed them."""
+
+
+def _given(note: Path) -> dict[str, Given]:
+    """Student -> what rows gave before."""
+    try:
+        kept = json.loads(note.read_text(encoding="utf-8"))
+        return {who: {c: p if isinstance(p, list) else [p] for c, p in cells.items()} for who, cells in kept.items()}
+    except FileNotFoundError:
+        return {}
+    except (ValueError, AttributeError):
+        raise SourceError(
+            f"The note .grading/{note.name} of what {NAME} gave is not whole. Put a copy of it there; or remove it, and points"
+            " that a row gave count as given by a person."
+        ) from None
+
+
+def _joined(before: Given, now: Given) -> Given:
+    return {cell: before.get(cell, []) + now.get(cell, []) for cell in {**before, **now}}
 
 
 def _found(rows: list[Accepted], cell: str, told: list[str], in_words: bool, grade: Grade) -> list[Accepted]:

@@ -35,11 +35,14 @@ def _moment(text: str, where: str) -> datetime.datetime:
     """
     try:
         found = datetime.datetime.fromisoformat(text.removesuffix(" UTC"))
-    except ValueError:
+        if len(text) <= len("2027-03-20"):  # also 20270320, which is a day as well
+            found = found.replace(hour=23, minute=59, second=59)
+        found = found.astimezone(datetime.UTC).replace(tzinfo=None) if found.tzinfo else found
+        if found.year < 1970:
+            raise ValueError  # before a database's time begins
+    except (ValueError, OverflowError):  # the second near the first and the last year there are
         raise SourceError(f'{where} has "{text}" where a day such as 2027-03-20 or 2027-03-20 18:00 belongs.') from None
-    if len(text) <= len("2027-03-20"):  # also 20270320, which is a day as well
-        return found.replace(hour=23, minute=59, second=59)
-    return found.astimezone(datetime.UTC).replace(tzinfo=None) if found.tzinfo else found
+    return found
 
 
 def lines(known: Until | None, handed_in: list[str], absent: list[str]) -> list[str]:

@@ -22,11 +22,12 @@ class HideTests(ClearHiddenTests):
     """Feedback shows neither hidden tests nor the lines of them that a traceback would show."""
 
     def preprocess_cell(self, cell, resources, cell_index):
+        if cell.cell_type != "code" or not is_grade(cell) or is_solution(cell):
+            return cell, resources  # a learner's: nbgrader would cut at its marks there, or make no page
         cell, resources = super().preprocess_cell(cell, resources, cell_index)
-        if cell.cell_type == "code" and is_grade(cell) and not is_solution(cell):
-            for output in cell.outputs:
-                if output.output_type == "error":
-                    output.traceback = [f"{output.ename}: {output.evalue}"]
+        for output in cell.outputs:
+            if output.output_type == "error":
+                output.traceback = [f"{output.ename}: {output.evalue}"]
         return cell, resources
 
 

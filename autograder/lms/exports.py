@@ -15,7 +15,7 @@ from .tables import Grades
 def export(what) -> None:
     """grades.csv, canvas.csv and moodle.csv, as the gradebook has them; those that are not whole are named."""
     c, note = what.config(), what.root / ".grading" / "exports.json"
-    with contextlib.suppress(OSError, ValueError):
+    with contextlib.suppress(OSError, ValueError, TypeError):  # none, or none that is whole
         before = json.loads(note.read_text(encoding="utf-8"))
         if damaged := [place for place in before if digest_of(what.root / place) not in ("", before[place])]:
             print(f"Not as they were written, so made again: {', '.join(damaged)}.", file=sys.stderr)

@@ -6,6 +6,7 @@ from autograder.grading import accepted
 from autograder.grading.class_summary import number_of
 from autograder.grading.gradebook_writer import Writer
 from autograder.making.in_process_grading import exercise_of
+from autograder.places import SourceError
 from tests.autograder import classes
 from tests.autograder.classes import TOPIC
 from tests.autograder.grading.test_regrades import regrade
@@ -45,6 +46,38 @@ def test_points_change_and_go_with_their_row(graded):
     write(graded)
     points, said = regrade(graded)
     assert points == POINTS and said == ["not accepted any more, in 1.1: bob."]
+
+
+@pytest.mark.parametrize("saved", [0, 1])
+def test_a_grading_that_is_stopped_knows_whose_points_these_are(graded, monkeypatch, saved):
+    """Before the gradebook has them, or behind that: they change and go with their row all the same."""
+    for rows, gives in ((("1.1,its inverse,1.5",), 1.5), (("1.1,its inverse,1",), 1), ((), 0)):
+        write(graded, *rows)
+        with monkeypatch.context() as patch:
+            patch.setattr(accepted, "replace", stopping(accepted.replace, saved))
+            with pytest.raises(KeyboardInterrupt):
+                regrade(graded)
+        assert regrade(graded)[0] == POINTS | {"bob": POINTS["bob"] + gives}
+
+
+def stopping(write, after: int):
+    """What writes so many files, and is stopped at the next."""
+
+    def stopped(*words):
+        if not left:
+            raise KeyboardInterrupt
+        left.pop()
+        write(*words)
+
+    left = [None] * after
+    return stopped
+
+
+@pytest.mark.parametrize("held", ["", '{"ada": {"ch01', "[1]", '{"ada": 1}'])
+def test_a_note_that_is_not_whole_is_a_sentence(graded, held):
+    (graded.root / ".grading" / f"accepted-{TOPIC}.json").write_text(held)
+    with pytest.raises(SourceError, match="is not whole"):
+        regrade(graded)
 
 
 def test_an_item_of_a_rubric_is_priced_for_all_whose_comment_names_it(graded):

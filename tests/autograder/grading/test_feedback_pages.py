@@ -15,10 +15,11 @@ import pytest
 from jinja2 import Environment, FileSystemLoader
 from nbconvert.exporters import HTMLExporter
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
+from nbgrader.preprocessors import ClearHiddenTests
 
 from autograder import course, grade
 from autograder.grading import feedback_pages, intake, nbgrader_steps
-from autograder.grading.nbgrader_steps import safe_output
+from autograder.grading.nbgrader_steps import HideTests, safe_output
 from autograder.grading.one_submission import Graded
 from autograder.grading.rebuild import rebuild
 from autograder.places import ROOT, SourceError
@@ -237,6 +238,16 @@ def test_a_formula_of_a_learner_runs_nothing_in_the_formgrader(browser):
         page.locator("mjx-container").nth(3).wait_for()
         made = page.locator("mjx-container").evaluate_all("all => all.map(one => one.outerHTML).join()")
     assert 'href="https://h"' in made and not re.search("javascript|position: *fixed|score", made)
+
+
+@pytest.mark.parametrize("mark", [v for k, v in vars(ClearHiddenTests).items() if k.endswith("_delimeter")], ids=str)
+def test_a_mark_of_nbgraders_in_a_learners_text_is_text(mark):
+    """In an own cell, in an answer of code or of words: nbgrader would cut there, or make no page."""
+    text, kinds = f"a\n### {mark.default_value}\nb", [{}, {"grade": True, "solution": True}, {"solution": True}]
+    of_course = new_code_cell("### BEGIN HIDDEN TESTS\n1\n### END HIDDEN TESTS", metadata={"nbgrader": {"grade": True}})
+    made = [new(text, metadata={"nbgrader": m}) for m in kinds for new in (new_code_cell, new_markdown_cell)]
+    shown = HideTests().preprocess(new_notebook(cells=[*made, of_course]), {})[0].cells
+    assert [c.source for c in shown] == [text] * len(made) + [""]
 
 
 def test_outputs_carry_sizes_and_base64_only():

@@ -264,6 +264,8 @@ def test_an_extension_counts_is_named_and_goes(graded, capsys):
 @pytest.mark.parametrize(("name", "text", "says"), [
     (extensions.NAME, "who,until\n", "has no column student: its first line is student,assignment,until"),
     (extensions.NAME, f"student,assignment,until\nbob,{TOPIC},soon\n", 'line 2, has "soon" where a day such as 2027-03-20'),
+    (extensions.NAME, f"student,assignment,until\nbob,{TOPIC},0001-01-01 00:00 +01:00\n", 'line 2, has "0001-01-01'),
+    (extensions.NAME, f"student,assignment,until\nbob,{TOPIC},9999-12-31 23:00 -02:00\n", 'line 2, has "9999-12-31'),
     (extensions.NAME, "student;assignment;until\n\nZoë;ch99;2030-02-02\n", 'line 3, names "ch99", which is no released'),
     (accepted.NAME, "exercise,told,points\n1.1,,2\n", "line 2, has no words"),
     (accepted.NAME, "exercise,told,points\n1.1,its inverse,nan\n", 'line 2, has "nan" where points belong'),
