@@ -25,7 +25,6 @@ MODULES = {
     "remat": "transformers.remat_film",
     "training-step": "training.step_films",
     "day": "training.cluster_of_the_day.figure",
-    "serving": "inference.token_price.figure",
     "planner": "inference.planner.figure",
     "speculation": "inference.draft_films",
     "attention": "attention.attention_variants.figure",

@@ -19,7 +19,6 @@ TESTED = dict.fromkeys(
 ) | {  # whose `draw` and tests hold the page against Python, number for number
     "explorer": "sharding.test_explorer",
     "day": "training.test_cluster_of_the_day",
-    "serving": "inference.test_token_price",
     "planner": "inference.test_planner",
 }
 FEW = {"rows"}  # places of a slider, all of which are drawn

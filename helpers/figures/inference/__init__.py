@@ -1,1 +1,1 @@
-"""Live figures of chapter 5: `token_price`, and `draft_films`; `planner` is a page of its own, for training and serving."""
+"""Films of chapter 5, `draft_films`; `planner` is a page of its own, for training and serving."""

@@ -88,13 +88,6 @@ def status(page) -> str:
     return page.locator("[role=status]").inner_text()
 
 
-def check(page, figure, chosen: dict) -> None:
-    """The page says what Python does."""
-    found = figure.found(chosen)
-    assert shown(page) == figure.said(found), chosen
-    assert status(page) == figure.sentence(found, chosen), chosen
-
-
 def strays(page) -> str:
     """What a link has asked for in vain, which the figure says until a control is moved, as one is here."""
     start, said = "Not among this figure's settings, and so ignored: ", status(page)
