@@ -112,10 +112,10 @@ def model_of(options) -> tuple[Config, str]:
         raise ValueError(f"{options.config} cannot be read ({e.strerror}): give the path of a config.json") from None
 
 
-def remarks(c: Config, training: bool, read: bool) -> str:
+def remarks(c: Config, training: bool, from_file: bool) -> str:
     """Lines with what the model of a file holds, and with what is priced as something else; "" if there is neither.
 
-    read    whether it was read from a file
+    from_file  whether it was read from a file
 
     >>> remarks(model("deepseek-v3.2"), True, False), remarks(model("llama-3-8b"), True, False)
     ('  Counted and priced: what an indexer scores as more keys of attention.\\n', '')
@@ -126,7 +126,7 @@ def remarks(c: Config, training: bool, read: bool) -> str:
     if training and any(getattr(c.mixer(kind), "indexer", None) for kind, _ in c.groups):
         said.append("what an indexer scores as more keys of attention")
     lines = [f"  Counted and priced: {'; '.join(said)}."] if said else []
-    if read:
+    if from_file:
         p, S = parameters(c), 2**20
         token = (kv_cache(c, 2 * S) - kv_cache(c, S)) / S
         inputs = sum(2 * n * c.mixer(kind).inputs for kind, n in c.groups if kind.linear)
@@ -161,8 +161,8 @@ def amount(text: str) -> float:
     return _number(text, lambda x: 0 < x < inf, "a number above 0, such as 2.5 or 1e12")
 
 
-def _number(text: str, may: Callable[[float], bool], words: str) -> float:
+def _number(text: str, is_allowed: Callable[[float], bool], words: str) -> float:
     with suppress(ValueError):
-        if may(x := float(text)):
+        if is_allowed(x := float(text)):
             return x
     raise argparse.ArgumentTypeError(f"{words}, and not {text!r}")

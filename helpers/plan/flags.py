@@ -139,9 +139,9 @@ def of_serving(framework: str, axes: Mapping) -> tuple[str, str]:
     return f"{flags} {SHARES}", unsaid
 
 
-def flags_words(framework: str, written: tuple[str, str]) -> str:
+def flags_words(framework: str, flags_and_unsaid: tuple[str, str]) -> str:
     """The flags, and what they leave out."""
-    flags, unsaid = written
+    flags, unsaid = flags_and_unsaid
     return f"  For {framework}: {flags}" + (f"; that leaves out {unsaid}." if unsaid else "")
 
 

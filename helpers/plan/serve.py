@@ -119,27 +119,31 @@ def checkpoint_types(path: Path) -> Deployment | None:
     return stored_types(hf, other)
 
 
-def beside(typed: Answer, ways, c, chip, chips, prompt, answer, target: Target, engine, types) -> tuple[Answer, Plan]:
+def beside(
+    typed_answer: Answer, candidates, config, chip, chips, prompt, answer, target: Target, engine, types
+) -> tuple[Answer, Plan]:
     """A typed layout with as many users as are asked, if any are, and the best of all layouts on its chips for the same."""
-    n, users = chips or int(typed.best.deployment.chips), target.users
+    n, users = chips or int(typed_answer.best.deployment.chips), target.users
     if users is None:
-        return typed, plan(c, chip, n, prompt, answer, target, engine, types).best
-    every = (ways, [*ways, *deployments(c, chip, n, types)])
-    mine, best = (min(at_users(c, chip, n, prompt, answer, users, engine, some), key=target.rank) for some in every)
-    return replace(typed, best=mine, kept=target.kept(mine)), best
+        return typed_answer, plan(config, chip, n, prompt, answer, target, engine, types).best
+    every = (candidates, [*candidates, *deployments(config, chip, n, types)])
+    mine, best = (
+        min(at_users(config, chip, n, prompt, answer, users, engine, some), key=target.rank) for some in every
+    )
+    return replace(typed_answer, best=mine, kept=target.kept(mine)), best
 
 
-def of_plan(p: Plan, price: float | None) -> dict:
+def of_plan(plan: Plan, price: float | None) -> dict:
     """What --json prints of a plan: seconds, tokens, bytes, and its price if a chip-hour has one."""
     return {
-        "layout": axes(p.deployment, "replicas"),
-        "chips": int(p.deployment.chips),
-        "batch": int(p.load.batch),
-        "users": int(p.users),
-        "first": ends(p.load.first),
-        "gap": ends(p.load.gap) | {"parts": p.load.gap.parts, "bound": p.bound},
-        **{name: getattr(p, name) for name in ("speed", "rate", "throughput", "memory")},
-        "price": None if price is None else dict(zip(("in", "out"), p.price(price))),
+        "layout": axes(plan.deployment, "replicas"),
+        "chips": int(plan.deployment.chips),
+        "batch": int(plan.load.batch),
+        "users": int(plan.users),
+        "first": ends(plan.load.first),
+        "gap": ends(plan.load.gap) | {"parts": plan.load.gap.parts, "bound": plan.bound},
+        **{name: getattr(plan, name) for name in ("speed", "rate", "throughput", "memory")},
+        "price": None if price is None else dict(zip(("in", "out"), plan.price(price))),
     }
 
 
@@ -150,25 +154,25 @@ def axes(deployment: Deployment, *more: str) -> dict[str, int]:
     return many | ({"overlap": True} if deployment.overlap else {})
 
 
-def ends(e: Estimate) -> dict[str, float]:
+def ends(estimate: Estimate) -> dict[str, float]:
     """An estimate with the ends of its interval."""
-    return {"low": e.low, "mid": e.mid, "high": e.high}
+    return {"low": estimate.low, "mid": estimate.mid, "high": estimate.high}
 
 
-def of_disaggregated(apart: Disaggregated) -> dict:
+def of_disaggregated(answer: Disaggregated) -> dict:
     """What --json prints of disaggregated serving."""
     return {
         "prefill": {
-            "servers": apart.servers[0],
-            "layout": axes(apart.prefill.deployment),
-            "prompts": apart.at_once,
-            "read": apart.read,
+            "servers": answer.servers[0],
+            "layout": axes(answer.prefill.deployment),
+            "prompts": answer.at_once,
+            "read": answer.read,
         },
-        "decode": {"servers": apart.servers[1], "layout": axes(apart.decode.deployment), "batch": apart.batch},
-        "chips": apart.chips,
-        "first": ends(apart.first),
-        "gap": ends(apart.gap),
-        **{name: getattr(apart, name) for name in ("speed", "rate", "throughput", "sent")},
+        "decode": {"servers": answer.servers[1], "layout": axes(answer.decode.deployment), "batch": answer.batch},
+        "chips": answer.chips,
+        "first": ends(answer.first),
+        "gap": ends(answer.gap),
+        **{name: getattr(answer, name) for name in ("speed", "rate", "throughput", "sent")},
     }
 
 
@@ -183,20 +187,21 @@ def disaggregated_words(apart: Disaggregated, answer: Answer) -> str:
     )
 
 
-def compared(typed: Plan, best: Plan) -> str:
+def compared(typed_plan: Plan, best_plan: Plan) -> str:
     """A typed layout beside the best one: by how much, and which parts of a gap make most of it."""
-    mine, its = typed.load.gap.parts, best.load.gap.parts
-    if typed.throughput >= best.throughput:
+    mine, its = typed_plan.load.gap.parts, best_plan.load.gap.parts
+    if typed_plan.throughput >= best_plan.throughput:
         return "  No layout here serves more.\n"
     most = sorted(mine, key=lambda part: -abs(mine[part] - its[part]))[:2]
     parts = ", ".join(f"{WORDS[m]} {show.seconds(its[m])} for {show.seconds(mine[m])}" for m in most)
     return (
-        f"  best: {best.deployment} with {best.load.batch:,.0f} requests at once serves {best.throughput / typed.throughput:.2f} times "
-        f"as many tokens/s, {best.speed:.0f} for each user,\n  because of a gap's {parts}\n"
+        f"  best: {best_plan.deployment} with {best_plan.load.batch:,.0f} requests at once serves "
+        f"{best_plan.throughput / typed_plan.throughput:.2f} times as many tokens/s, "
+        f"{best_plan.speed:.0f} for each user,\n  because of a gap's {parts}\n"
     )
 
 
-def account(answer: Answer, target: Target, price: float | None, searched: bool = True) -> str:
+def account(answer: Answer, target: Target, price: float | None, was_searched: bool = True) -> str:
     """The plan, what it keeps and what not, its seconds with what they are, memory and price."""
     p = answer.best
     gap, first, parts = p.load.gap, p.load.first, p.load.gap.parts
@@ -209,7 +214,7 @@ def account(answer: Answer, target: Target, price: float | None, searched: bool 
         has = {"speed": p.speed, "first": show.seconds(first.mid), "users": p.users, "rate": p.rate}
         missed = ", ".join(MISSED[n].format(**has) for n in target.missed(p))
         lines.insert(
-            0, f"No deployment keeps the target; the nearest gives {missed}:" if searched else f"It gives {missed}:"
+            0, f"No deployment keeps the target; the nearest gives {missed}:" if was_searched else f"It gives {missed}:"
         )
     between = [f"[{show.seconds(e.low)}, {show.seconds(e.high)}]" for e in (gap, first)]
     lines += [

@@ -113,18 +113,18 @@ def typed(text: str, pods: int) -> dict:
     return given
 
 
-def reading(done: Completed, given: Mapping, text: str) -> list[str]:
+def reading(completed: Completed, fixed: Mapping, text: str) -> list[str]:
     """How a layout that was typed was read, what the search chose of it, and what would fit."""
     lines = []
-    if given.get("ep", 1) != read(text, WRONG, PARTIAL).get("ep", 1):
+    if fixed.get("ep", 1) != read(text, WRONG, PARTIAL).get("ep", 1):
         lines.append(
-            f"Experts lie over the chips of tp and dp, as Megatron-LM counts: its ep is ep={given['ep']} here."
+            f"Experts lie over the chips of tp and dp, as Megatron-LM counts: its ep is ep={fixed['ep']} here."
         )
-    if done.chosen:
-        lines.append(f"Not typed, and chosen by search: {settings(done.layout, done.chosen)}.")
-    if done.nearest:
-        names = [name for name in GRAMMAR if getattr(done.nearest, name) != getattr(done.layout, name)]
-        lines.append(f"The nearest that fits has {settings(done.nearest, names)}.")
+    if completed.chosen:
+        lines.append(f"Not typed, and chosen by search: {settings(completed.layout, completed.chosen)}.")
+    if completed.nearest:
+        names = [name for name in GRAMMAR if getattr(completed.nearest, name) != getattr(completed.layout, name)]
+        lines.append(f"The nearest that fits has {settings(completed.nearest, names)}.")
     return lines
 
 
@@ -138,15 +138,17 @@ def settings(layout: Layout, names: Iterable[str]) -> str:
     return " ".join(f"{name}={'even' if x == '' else x}" for name, x in values)  # of the words layers alone may be none
 
 
-def nothing(asked: Question, ranking: Ranking) -> str:
+def nothing(question: Question, ranking: Ranking) -> str:
     """Why no layout fits, and how many chips would do."""
-    machine, chip, sequences = asked.machine, asked.machine.slice.chip, asked.tokens // asked.T
+    machine, chip, sequences = question.machine, question.machine.slice.chip, question.tokens // question.T
     if not ranking.tried:
         uneven = chip.axes and sequences % machine.pods
         better = f"give a multiple of {machine.pods} sequences" if uneven else "give more tokens a step, or fewer chips"
         cut = f"no way to cut {machine.chips} {chip.name} ({where(machine)})"
         return f"{cut} leaves each group whole ones of {sequences} sequences: {better}"
-    fit = smallest(asked.config, asked.tokens, asked.T, chip, template=ranking.layouts, beyond=machine.chips)
+    fit = smallest(
+        question.config, question.tokens, question.T, chip, template=ranking.layouts, min_chips=machine.chips + 1
+    )
     would = f"{fit.chips} hold it" if fit else f"no number of these chips up to {LARGEST} holds it"
     lacks = show.bytes(ranking.least - chip.hbm_bytes)
     return f"nothing fits on {machine.chips} {chip.name}: the best lacks {lacks} a chip for the step; {would}"
@@ -207,21 +209,21 @@ def table(ranking: Ranking) -> str:
     return "\n".join(lines)
 
 
-def compared(named: Step, ranking: Ranking) -> list[str]:
-    """How a layout that was named compares with the best that fits: in its settings, and in what takes time and bytes."""
+def compared(typed_step: Step, ranking: Ranking) -> list[str]:
+    """How a layout that was typed compares with the best that fits: in its settings, and in what takes time and bytes."""
     if not ranking.best:
         return ["Of all layouts none fits."]
     best = ranking.best[0]
-    ratio, why = named.estimate.mid / best.estimate.mid, ranking.rank_of(0).why(ranking.beside(named))
+    ratio, why = typed_step.estimate.mid / best.estimate.mid, ranking.rank_of(0).why(ranking.beside(typed_step))
     takes = f"which takes {show.seconds(best.estimate.mid)}: {layout_words(best)}"
     lines = [f"{ratio:.2f} times the best that {'is tight' if best.tight else 'fits'}, {takes}"]
-    names = [name for name in GRAMMAR if getattr(best.layout, name) != getattr(named.layout, name)]
+    names = [name for name in GRAMMAR if getattr(best.layout, name) != getattr(typed_step.layout, name)]
     if names:
-        more = {n: x - best.estimate.parts.get(n, 0.0) for n, x in named.estimate.parts.items()}
+        more = {n: x - best.estimate.parts.get(n, 0.0) for n, x in typed_step.estimate.parts.items()}
         most = sorted((n for n in more if abs(more[n]) > 0.005 * best.estimate.mid), key=lambda n: -abs(more[n]))[:4]
         parts = ", ".join(f"{n} {'+' if more[n] > 0 else '-'}{show.seconds(abs(more[n]))}" for n in most)
-        held = named.memory.total - best.memory.total
-        lines.append(f"It has {settings(named.layout, names)} where that one has {settings(best.layout, names)}:")
+        held = typed_step.memory.total - best.memory.total
+        lines.append(f"It has {settings(typed_step.layout, names)} where that one has {settings(best.layout, names)}:")
         lines.append(
             f"{parts or 'no part differs by half a percent'}; {show.bytes(abs(held))} {'more' if held > 0 else 'less'} a device."
         )
@@ -263,9 +265,11 @@ def account(step: Step, cluster: Cluster, numbers: dict, options) -> str:
     return "\n".join(lines)
 
 
-def most_first(numbers: Mapping[str, float], shown: Callable[[float], str]) -> str:
+def most_first(numbers: Mapping[str, float], formatter: Callable[[float], str]) -> str:
     """Those above 0 with their names."""
-    return ", ".join(f"{name} {shown(x)}" for name, x in sorted(numbers.items(), key=lambda pair: -pair[1]) if x > 0)
+    return ", ".join(
+        f"{name} {formatter(x)}" for name, x in sorted(numbers.items(), key=lambda pair: -pair[1]) if x > 0
+    )
 
 
 def unswitched(chip: Chip) -> str:

@@ -41,7 +41,7 @@ B, D, F, X, Y = 4096, 1024, 8192, 8, 4
 
 def sent(strategy, keep=False, **axes):
     """Bytes of the forward and of the backward pass."""
-    there, back = cost(strategy, B, D, F, keep=keep, **axes)
+    there, back = cost(strategy, B, D, F, keep_gathered=keep, **axes)
     return there.total * 1.0, back.total * 1.0
 
 

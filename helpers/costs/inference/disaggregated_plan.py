@@ -95,11 +95,11 @@ class Reader:
 
 
 @formula
-def readers(servers: list[Server], prompt: Count, sent, chip: Chip) -> Iterator[Reader]:
+def readers(servers: list[Server], prompt: Count, cache_bytes, chip: Chip) -> Iterator[Reader]:
     """Every server with every number of prompts in a pass that its budget of tokens takes, at least one in each group.
 
-    Passes come to a server as requests to a queue that is busy a share of the time; caches of `sent` bytes each go over the network
-    cards of all its chips.
+    Passes come to a server as requests to a queue that is busy a share of the time; caches of
+    `cache_bytes` each go over the network cards of all its chips.
     """
     for server in servers:
         hits = server.deployment.hits
@@ -109,7 +109,7 @@ def readers(servers: list[Server], prompt: Count, sent, chip: Chip) -> Iterator[
             if at_once > server.most(prompt):
                 break
             read = server.prefill(prompt * (1 - hits), at_once, prompt * hits).mid
-            way = transfer_time(at_once * sent, server.deployment.chips * chip.dcn_bandwidth)
+            way = transfer_time(at_once * cache_bytes, server.deployment.chips * chip.dcn_bandwidth)
             for busy in BUSY:
                 others = waiting(busy / read, read)
                 parts = {"own": read, "others": others, "host": server.engine.first, "network": way}
@@ -156,17 +156,22 @@ def disaggregated_plans(
                     yield Disaggregated(reader.server, server, numbers, *load)
 
 
-def _numbers(chips: int, n: int, rate: float, m: int, answered: float) -> tuple[int, int] | None:
-    """How many servers of n chips that read `rate` prompts/s, and of m chips that answer `answered` requests/s, serve most.
+def _numbers(
+    chips: int, read_chips: int, read_rate: float, answer_chips: int, answer_rate: float
+) -> tuple[int, int] | None:
+    """How many servers of `read_chips` that read `read_rate` prompts/s, and
+    of `answer_chips` that answer `answer_rate` requests/s, serve most.
 
     With more readers they read more, and fewer are left to answer: the best is the last number at which answers keep up, or the next.
     """
-    most, left = (chips - m) // n, lambda x: (chips - x * n) // m
+    most, left = (chips - answer_chips) // read_chips, lambda x: (chips - x * read_chips) // answer_chips
     if most < 1:
         return None
-    x = bisect_right(range(1, most + 1), 0, key=lambda x: x * rate - left(x) * answered)
+    x = bisect_right(range(1, most + 1), 0, key=lambda x: x * read_rate - left(x) * answer_rate)
     pairs = [(k, left(k)) for k in (x, x + 1) if 1 <= k <= most]
-    return max(pairs, key=lambda p: (min(p[0] * rate, p[1] * answered), -p[0] * n - p[1] * m))
+    return max(
+        pairs, key=lambda p: (min(p[0] * read_rate, p[1] * answer_rate), -p[0] * read_chips - p[1] * answer_chips)
+    )
 
 
 @formula

@@ -217,7 +217,7 @@ class Timings(NamedTuple):
 
 
 @formula
-def timings(r: Replica, s: Slice) -> Timings:
+def timings(replica: Replica, slice: Slice) -> Timings:
     """The passes of an engine on a slice, links included.
 
     Its weights lie once, for all its passes: tensor parallelism over all chips, and the cache over as many as it has KV
@@ -229,25 +229,25 @@ def timings(r: Replica, s: Slice) -> Timings:
     >>> f"{1e3 * prefill(1024):.1f} ms {1e3 * step(16, 4096):.2f} ms {1e3 * mixed(16, 4096, 256, 1024):.2f} ms"
     '19.8 ms 3.91 ms 6.19 ms'
     """
-    heads, n = sharded.ways_by_heads(r.config), s.chips
-    Y = max(Y for Y in divisors(n) if heads % Y == 0 and lies(Layout(tp=Y, dp=n // Y), s))
-    groups = sharded.links(s, Y, n // Y)
+    heads, n = sharded.ways_by_heads(replica.config), slice.chips
+    Y = max(Y for Y in divisors(n) if heads % Y == 0 and lies(Layout(tp=Y, dp=n // Y), slice))
+    groups = sharded.links(slice, Y, n // Y)
     return Timings(
-        lambda T: sharded.prefill(r, s, n, 1, T).seconds,
-        lambda B, S: sharded.decode(r, s, Y, n // Y, B, S, groups=groups).seconds,
-        lambda B, S, T, done: sharded.mixed(r, s, Y, n // Y, B, S, T, done, groups=groups).seconds,
+        lambda T: sharded.prefill(replica, slice, n, 1, T).seconds,
+        lambda B, S: sharded.decode(replica, slice, Y, n // Y, B, S, groups=groups).seconds,
+        lambda B, S, T, done: sharded.mixed(replica, slice, Y, n // Y, B, S, T, done, groups=groups).seconds,
     )
 
 
 @formula
-def prefill_alone(r: Replica, s: Slice) -> Prefill:
+def prefill_alone(replica: Replica, slice: Slice) -> Prefill:
     """prefill(T) of a server that does nothing else: cut in the best way for each prompt, links included.
 
     >>> v5e = chip("v5e")
     >>> f"{1e3 * prefill_alone(Replica(model('llama-3-8b'), v5e), Slice(v5e, (2, 4)))(1024):.1f} ms"
     '14.4 ms'
     """
-    return lambda T: sharded.splits(r, s, "prefill", 1, T)[0].time.seconds
+    return lambda T: sharded.splits(replica, slice, "prefill", 1, T)[0].time.seconds
 
 
 @formula
@@ -327,7 +327,7 @@ def budgeted(
     record = Record()
     server = Scheduler(Policy(slots, chunk or budget, budget, when_full=policy), jobs, counted)
     simulate(server, record, passes, swap)
-    return record.log(load, stays=True)
+    return record.log(load, with_stays=True)
 
 
 class Schedule(NamedTuple):

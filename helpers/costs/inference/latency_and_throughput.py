@@ -166,25 +166,25 @@ def reload_time(kv, pcie, setup=0.0):
 
 
 @formula
-def reload_crossover(kv, params, C, pcie, pair=0.0, setup=0.0):
+def reload_crossover(kv, params, C, pcie, pair_flops=0.0, setup=0.0):
     """Tokens of a prefix from which reloading its cache is faster than computing it; 0 if it always is, inf if it never is.
 
-    kv      bytes of cache for ONE token
-    params  weights of the layers: what a cache needs has no logits, and reads the embedding without multiplying
-    pair    FLOPs of attention for one query and key, all layers: 4·L·N·H; S tokens have S²/2 pairs
-    setup   seconds before the first byte arrives
+    kv          bytes of cache for ONE token
+    params      weights of the layers: what a cache needs has no logits, and reads the embedding without multiplying
+    pair_flops  FLOPs of attention for one query and key, all layers: 4·L·N·H; S tokens have S²/2 pairs
+    setup       seconds before the first byte arrives
 
     setup + kv·S/pcie = (2·params·S + pair·S²/2) / C. Computing is taken to be bound by FLOPs, which favours it:
     short prefixes below the critical batch take as long as reading the weights.
 
     A model of GPT-2's size in bf16, with a large cache for that (GPT-2's own texts end at 1,024 tokens), and LLaMA-2 13B:
 
-    >>> round(reload_crossover(36864, 12 * 12 * 768**2, 1.97e14, 1.5e10, pair=36864))
+    >>> round(reload_crossover(36864, 12 * 12 * 768**2, 1.97e14, 1.5e10, pair_flops=36864))
     17051
-    >>> reload_crossover(819200, 12.7e9, 1.97e14, 1.5e10, pair=4 * 40 * 5120)
+    >>> reload_crossover(819200, 12.7e9, 1.97e14, 1.5e10, pair_flops=4 * 40 * 5120)
     0.0
     """
-    a, b = pair / 2 / C, 2 * params / C - kv / pcie
+    a, b = pair_flops / 2 / C, 2 * params / C - kv / pcie
     root = sqrt(b * b + 4 * a * setup)
     slow = where(a > 0, (root - b) / nonzero(2 * a), float("inf"))
     return where(b > 0, 2 * setup / nonzero(b + root), slow)
@@ -201,18 +201,18 @@ def reload_crossover(kv, params, C, pcie, pair=0.0, setup=0.0):
 
 
 @formula
-def recompute_time(S, params, C, pair=0.0):
+def recompute_time(S, params, C, pair_flops=0.0):
     """Seconds to compute S tokens again: (2·params·S + pair·S²/2) / C, bound by FLOPs.
 
-    params  weights of the layers; the embedding is read without multiplying, and no logits are needed
-    pair    FLOPs of attention for one query and key, all layers: 4·L·N·H; S tokens have S²/2 pairs
+    params      weights of the layers; the embedding is read without multiplying, and no logits are needed
+    pair_flops  FLOPs of attention for one query and key, all layers: 4·L·N·H; S tokens have S²/2 pairs
 
     The size of the pages is not in it.
 
-    >>> round(1e3 * recompute_time(1024, 12.7e9, 3.12e14, pair=4 * 40 * 5120), 1)     # LLaMA-2 13B on an A100, ms
+    >>> round(1e3 * recompute_time(1024, 12.7e9, 3.12e14, pair_flops=4 * 40 * 5120), 1)     # LLaMA-2 13B on an A100, ms
     84.7
     """
-    return (2 * params * S + pair * S**2 / 2) / C
+    return (2 * params * S + pair_flops * S**2 / 2) / C
 
 
 @formula
@@ -231,7 +231,7 @@ def swap_time(S, kv, pcie, page=1, copies=1, setup=0.0):
 
 
 @formula
-def smallest_page(S: Count, kv, params, C, pcie, pair=0.0, copies=1, setup=0.0):
+def smallest_page(S: Count, kv, params, C, pcie, pair_flops=0.0, copies=1, setup=0.0):
     """Tokens of a page from which swapping S tokens is no slower than computing them again, if S fills its pages; inf: none.
 
     2·(S·kv/pcie + S/page·copies·setup) = `recompute_time`, solved for the page.
@@ -239,5 +239,5 @@ def smallest_page(S: Count, kv, params, C, pcie, pair=0.0, copies=1, setup=0.0):
     >>> round(smallest_page(1024, 819200, 12.7e9, 3.12e14, 3.2e10, 4 * 40 * 5120, 80, 1e-5), 1)
     50.7
     """
-    left = recompute_time(S, params, C, pair) / 2 - S * kv / pcie
+    left = recompute_time(S, params, C, pair_flops) / 2 - S * kv / pcie
     return where(left > 0, copies * setup * S / nonzero(left), float("inf"))

@@ -176,9 +176,9 @@ class Replica:
         w, x = _width(self.weights), bytes_each(self.math)
         return works(self.config, B, T, S, w, x, "causal", self.math, cached, logits, absorbed)
 
-    def mixed_works(self, B, S, T, done) -> dict[str, Work]:
+    def mixed_works(self, B, S, T, cached) -> dict[str, Work]:
         """A mixed step as roofline's work: one token of each of B sequences that see S keys, and T more tokens of a prompt of
-        which `done` are in the cache.
+        which `cached` are in the cache.
 
         It is one pass: FLOPs, activations and caches of both add up, but every weight is read once for all B + T tokens. Of
         the prompt's tokens the last one is unembedded. Latent attention is absorbed for both, as in the programs that look
@@ -191,7 +191,7 @@ class Replica:
         latent = self.config.mla is not None
         if plain(T) and not T:
             return self.works(B, 1, S, absorbed=latent)
-        piece = self.works(1, T, done + T, 1, latent)
+        piece = self.works(1, T, cached + T, 1, latent)
         if plain(B) and not B:
             return piece
         step = self.works(B, 1, S, absorbed=latent)
@@ -207,7 +207,7 @@ class Replica:
         read = works(self.config, tokens, 1, 1, w=_width(self.weights), x=0, cache=0)
         return {role: work.bytes for role, work in read.items() if role != "attention"}
 
-    def mixed(self, B, S, T, done) -> Pass:
+    def mixed(self, B, S, T, cached) -> Pass:
         """Seconds of a mixed step.
 
         >>> r = Replica(model("llama-3-8b"), chip("v5e"), 8)
@@ -215,7 +215,7 @@ class Replica:
         >>> [f"{1e3 * p.seconds:.2f} ms" for p in (step, piece, both)]                 # one pass, not two
         ['3.66 ms', '2.55 ms', '3.95 ms']
         """
-        return self._priced(self.mixed_works(B, S, T, done))
+        return self._priced(self.mixed_works(B, S, T, cached))
 
     def _priced(self, work_by_role: dict[str, Work]) -> Pass:
         return Pass({role: time(w, self.C, self.W_hbm) for role, w in work_by_role.items()})

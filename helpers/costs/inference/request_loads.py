@@ -157,21 +157,21 @@ class Turn(NamedTuple):
 @formula
 def turns(
     sessions: Count,
-    per_session: Count,
+    turns_each: Count,
     rate,
     pause,
     messages: tuple[int, int] = (16, 256),
     outputs: tuple[int, int] = (16, 256),
     seed: int = 0,
 ) -> tuple[Turn, ...]:
-    """Sessions of `per_session` turns that begin at random, `rate` of them a second, in the order in which messages are sent.
+    """Sessions of `turns_each` turns that begin at random, `rate` of them a second, in the order in which messages are sent.
 
-    pause    mean seconds from one message of a session to its next, exponential
-    messages, outputs   tokens, log-uniform between the ends
+    pause              mean seconds from one message of a session to its next, exponential
+    messages, outputs  tokens, log-uniform between the ends
     """
     draw, out = Random(seed), []
     for session, arrival in enumerate(poisson(sessions, rate, seed + 1)):
-        for _ in range(per_session):
+        for _ in range(turns_each):
             out.append(Turn(arrival, session, *_drawn(draw, messages, outputs)))
             arrival += draw.expovariate(1 / pause)
     return tuple(sorted(out))

@@ -203,9 +203,9 @@ class PageCount:
         job.pages, self.free = job.pages + more, self.free - more
         return True
 
-    def take_away(self, job: Job, swap: bool) -> int:
+    def take_away(self, job: Job, to_host: bool) -> int:
         """The pages of a request that is preempted are free: how many of them go to the host."""
-        out = job.on_host = job.pages if swap else 0
+        out = job.on_host = job.pages if to_host else 0
         self.release(job, job.sequences[0])
         return out
 

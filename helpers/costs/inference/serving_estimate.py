@@ -102,15 +102,17 @@ class Server:
         """Bytes of a cached number."""
         return BITS[self.deployment.cache] / 8
 
-    def product(self, p: Product):
+    def product(self, product: Product):
         """Seconds of a product with weights; experts' are without what their kernels take themselves."""
-        chip, k, w = self.chip, self.constants, self.stored(p.role)
-        share = k.grouped if p.role == "experts" else minimum(k.bf16, chip.attains)
+        chip, k, w = self.chip, self.constants, self.stored(product.role)
+        share = k.grouped if product.role == "experts" else minimum(k.bf16, chip.attains)
         gain = 1 + (w.rate - 1) * k.gain
-        math = p.flops / (chip.rate() * share * gain)
-        moved = p.weights * w.bits / 8 + p.groups * (w.row * p.m * p.k + 2 * p.m * p.n)
+        math = product.flops / (chip.rate() * share * gain)
+        moved = product.weights * w.bits / 8 + product.groups * (
+            w.row * product.m * product.k + 2 * product.m * product.n
+        )
         moved = moved / (chip.hbm_bandwidth * minimum(k.torus if chip.kind == "tpu" else k.memory, chip.streams))
-        if p.role == "experts":  # better kernels compute faster, and none reads faster than memory does
+        if product.role == "experts":  # better kernels compute faster, and none reads faster than memory does
             return sqrt((self.engine.moe * math) ** 2 + (maximum(self.engine.moe, 1.0) * moved) ** 2)
         return sqrt(math**2 + moved**2) + self.engine.launch * (k.product + k.quantise * w.narrower)
 
@@ -131,17 +133,17 @@ class Server:
         both = sum(collective_seconds("AllToAll", size, group, rates, copies) for size in sizes)
         return where(self.deployment.dp > 1, both, 0.0)
 
-    def attention(self, layer: Layer, seen):
+    def attention(self, layer: Layer, keys_seen):
         """Seconds of attention to caches, and inside of pieces of prompts that see so many tokens."""
         chip, k, r = self.chip, self.constants, layer.reading
         moved = (r.cached * self.cached + 8 * r.state) / (chip.hbm_bandwidth * minimum(k.cached, chip.streams))
         both = sqrt(moved**2 + (r.decode / (chip.rate() * k.keys)) ** 2)
-        rate = chip.rate() * k.prompt / (1 + k.half * chip.rate() / A100_BF16 / maximum(seen, 1))
+        rate = chip.rate() * k.prompt / (1 + k.half * chip.rate() / A100_BF16 / maximum(keys_seen, 1))
         mixer = self.config.mixer(layer.kind)
         more = k.mixers if layer.kind.linear or getattr(mixer, "indexer", None) else 0
         return both + r.prefill / rate + self.engine.launch * (k.attention + more) * (not isinstance(mixer, NoMixer))
 
-    def layer(self, layer: Layer, seen) -> dict:
+    def layer(self, layer: Layer, keys_seen) -> dict:
         """Seconds of one layer, by part."""
         k, engine = self.constants, self.engine
         grouped = k.blackwell if self.chip.generation == "blackwell" else k.experts
@@ -150,23 +152,23 @@ class Server:
         return {
             "products": sum(self.product(p) for p in layer.products if p.role != "experts"),
             "experts": sum(self.product(p) for p in routed) + (engine.moe * engine.launch * grouped if routed else 0.0),
-            "attention": self.attention(layer, seen),
+            "attention": self.attention(layer, keys_seen),
             "others": engine.launch * k.others * layer.kind.parts / 2,
             "links": engine.links * (layer.kind.parts * self.sums(layer.sums, self.deployment.tp) + sent),
         }
 
-    def seconds(self, b: Batch) -> dict:
+    def seconds(self, batch: Batch) -> dict:
         """Seconds of a pass by part: one token of each sequence and its drafts, which are made before, one after the other.
 
         Every token of a sequence is unembedded, and one of each piece of a prompt.
         """
         drafts, halves = self.deployment.drafts, 1 + self.deployment.overlap
-        decode = (b.decode > 0) * maximum(b.decode / (self.deployment.pp * halves), 1.0)
-        b = replace(b, decode=decode, prefill=b.prefill / halves, prompts=b.prompts / halves)
-        b = replace(b, tokens=1.0 + len(drafts))
-        rows = b.decode * b.tokens + b.prompts * (b.prefill > 0)
-        ops = operations(self.config, self.deployment, b, rows)
-        seen = b.done + b.prefill / b.prompts
+        decode = (batch.decode > 0) * maximum(batch.decode / (self.deployment.pp * halves), 1.0)
+        batch = replace(batch, decode=decode, prefill=batch.prefill / halves, prompts=batch.prompts / halves)
+        batch = replace(batch, tokens=1.0 + len(drafts))
+        rows = batch.decode * batch.tokens + batch.prompts * (batch.prefill > 0)
+        ops = operations(self.config, self.deployment, batch, rows)
+        seen = batch.done + batch.prefill / batch.prompts
         out = dict.fromkeys(PARTS, 0.0)
         for layer in ops.layers:
             for part, s in self.layer(layer, seen).items():
@@ -175,13 +177,13 @@ class Server:
         kernels = sum(s for part, s in out.items() if part != "links")
         exposed = where(halves > 1, maximum(out["links"] - kernels, 0.0), out["links"])
         out = {part: halves * s for part, s in out.items()} | {"links": halves * exposed}
-        out |= {"host": self.engine.host + self.engine.sequence * b.decode * halves}
+        out |= {"host": self.engine.host + self.engine.sequence * batch.decode * halves}
         if drafts:
             c = module(self.config)
             drafter = replace(self, config=c, deployment=replace(self.deployment, drafts=()), engine=self.engine.silent)
-            alone = Batch(maximum(b.decode, 1.0) * self.deployment.pp * halves, b.keys)
+            alone = Batch(maximum(batch.decode, 1.0) * self.deployment.pp * halves, batch.keys)
             draft = drafter.seconds(alone)
-            out = {part: s + len(drafts) * draft[part] * (b.decode > 0) for part, s in out.items()}
+            out = {part: s + len(drafts) * draft[part] * (batch.decode > 0) for part, s in out.items()}
         return out
 
     @property
@@ -189,13 +191,13 @@ class Server:
         """Tokens that a step gives each sequence: 1, or as many as are accepted and one more."""
         return tokens_of_a_pass(self.deployment.drafts)
 
-    def within(self, parts: dict, quantity: str = "gap") -> Estimate:
+    def within(self, seconds_by_part: dict, quantity: str = "gap") -> Estimate:
         """Seconds by part as an estimate with its interval."""
-        mid, wide = sum(parts.values()), SPREAD[quantity]
+        mid, wide = sum(seconds_by_part.values()), SPREAD[quantity]
         wide *= SPREAD["experts"] if self.config.moe else 1
         wide *= 1 if self.engine.measured else SPREAD[f"{quantity}, engine"]
         wide *= 1 if self.chip.name in MEASURED else SPREAD["chip"]
-        return Estimate(mid / wide, mid, mid * wide, parts)
+        return Estimate(mid / wide, mid, mid * wide, seconds_by_part)
 
     def decode(self, B, S) -> Estimate:
         """Seconds of a token for each of B sequences, which sees S keys, itself included: a step, or its share of one with drafts.
@@ -207,15 +209,15 @@ class Server:
         step = self.seconds(Batch(B / self.deployment.dp, S))
         return self.within({part: s / self.tokens for part, s in step.items()})
 
-    def prefill(self, T, B=1, done=0) -> Estimate:
-        """B prompts of T tokens each in one pass, of which `done` more are in the caches; each group has one prompt at least."""
+    def prefill(self, T, B=1, cached=0) -> Estimate:
+        """B prompts of T tokens each in one pass, of which `cached` more are in the caches; each group has one prompt at least."""
         prompts = maximum(B / self.deployment.dp, 1.0)
-        return self.within(self.seconds(Batch(0.0, 0.0, prompts * T, prompts, done)))
+        return self.within(self.seconds(Batch(0.0, 0.0, prompts * T, prompts, cached)))
 
-    def mixed(self, B, S, T, done=0) -> Estimate:
+    def mixed(self, B, S, T, cached=0) -> Estimate:
         """A step of B sequences, and T more tokens of a prompt in the same pass."""
         dp = self.deployment.dp
-        return self.within(self.seconds(Batch(B / dp, S, T / dp, 1 / dp, done)))
+        return self.within(self.seconds(Batch(B / dp, S, T / dp, 1 / dp, cached)))
 
     @cached_property
     def held(self):
@@ -266,53 +268,53 @@ class Loaded:
 
 
 @formula
-def loaded(s: Server, prompt, answer, users, alike: bool = False) -> Loaded:
+def loaded(server: Server, prompt, answer, users, equal_lengths: bool = False) -> Loaded:
     """So many users at one server, each with one request at a time, of `prompt` and `answer` tokens.
 
     Where their caches do not fit at once, the others wait. A gap is a decode step, and the pieces of others' prompts that are
     read meanwhile; a first token waits for its own prompt, and for a part of those that came at the same time.
 
-    alike  whether all requests have exactly these lengths, as in some benchmarks: those that are read together also end together,
-           and so come together again. Where prompts go first, all users run in one wave, and a prompt waits for half of the
-           others on average; where passes mix prompts and decoding, waves are small, and it waits for `Constants.group` others
+    equal_lengths  whether all requests have exactly these lengths, as in some benchmarks: those that are read together also end together,
+                   and so come together again. Where prompts go first, all users run in one wave, and a prompt waits for half of the
+                   others on average; where passes mix prompts and decoding, waves are small, and it waits for `Constants.group` others
 
     >>> s = Server(model("llama-3-70b"), chip("H100"), Deployment(tp=8, weights="fp8"), ENGINES["vllm"])
     >>> seen = loaded(s, 1024, 1024, 64)
     >>> f"{seen.first.mid:.1f} s {1e3 * seen.gap.mid:.0f} ms", seen.batch
     ('0.3 s 15 ms', 64.0)
     """
-    e, dp = s.engine, s.deployment.dp
-    want = maximum(users / (s.deployment.replicas * dp), 1.0)
-    B = minimum(want, maximum(s.most(prompt + e.admits * answer) / dp, 1.0))
+    e, dp = server.engine, server.deployment.dp
+    want = maximum(users / (server.deployment.replicas * dp), 1.0)
+    B = minimum(want, maximum(server.most(prompt + e.admits * answer) / dp, 1.0))
     keys = prompt + answer / 2
-    parts = s.seconds(Batch(B, keys))
+    parts = server.seconds(Batch(B, keys))
     step = sum(parts.values())
-    new = prompt * (1 - s.deployment.hits)  # what is in caches already is seen, and not read again
+    new = prompt * (1 - server.deployment.hits)  # what is in caches already is seen, and not read again
     piece = minimum(e.budget, B * new)
     whole = maximum(piece / new, 1.0)
-    both = s.seconds(Batch(B, keys, piece, whole, prompt - new + maximum(new - piece, 0) / 2))
+    both = server.seconds(Batch(B, keys, piece, whole, prompt - new + maximum(new - piece, 0) / 2))
     read = (sum(both.values()) - step) * new / piece
-    adds = read / s.deployment.pp  # the stages work on several prompts at once
-    one_wave = alike and e.prompts_first
+    adds = read / server.deployment.pp  # the stages work on several prompts at once
+    one_wave = equal_lengths and e.prompts_first
     others = (0.5 if one_wave else e.seen) * (B - 1) * adds / answer
-    before = (B - 1) / 2 if one_wave else e.queue * (B**s.constants.power - 1)
-    if alike and not one_wave:
-        before = before + minimum(s.constants.group, B - 1)
-    parts = {part: seconds / s.tokens for part, seconds in parts.items()}
-    gap = step / s.tokens + others
+    before = (B - 1) / 2 if one_wave else e.queue * (B**server.constants.power - 1)
+    if equal_lengths and not one_wave:
+        before = before + minimum(server.constants.group, B - 1)
+    parts = {part: seconds / server.tokens for part, seconds in parts.items()}
+    gap = step / server.tokens + others
     waits = (want / B - 1) * (answer * gap + adds)
     first = {
         "own": step + read,
         "others": adds * before,
         "no room": waits,
-        "host": e.first + s.deployment.waits * step + 0 * read,
+        "host": e.first + server.deployment.waits * step + 0 * read,
     }
     whole = sum(first.values()) + gap * (answer - 1)
-    return Loaded(s.within(first, "first"), s.within(parts | {"prompts": others}), whole, B * dp, adds)
+    return Loaded(server.within(first, "first"), server.within(parts | {"prompts": others}), whole, B * dp, adds)
 
 
 @formula
-def tokens_per_second(s: Server, prompt, answer, requests):
+def tokens_per_second(server: Server, prompt, answer, requests):
     """Tokens/s of answers where so many requests come at once and no others follow, as benchmarks of throughput have it.
 
     As many as find room run together, and as all are alike, so they end: whole rounds, and a last one of those that are left.
@@ -321,9 +323,9 @@ def tokens_per_second(s: Server, prompt, answer, requests):
     >>> round(tokens_per_second(s, 1000, 1000, 3000), -2)  # 2 GPUs, of which TensorRT-LLM 1.2 made 2 * 2,587
     4900.0
     """
-    whole = loaded(s, prompt, answer, requests)
-    at_once = whole.batch * s.deployment.replicas
+    whole = loaded(server, prompt, answer, requests)
+    at_once = whole.batch * server.deployment.replicas
     rounds = floor(requests / at_once)
     left = requests - rounds * at_once
-    last = loaded(s, prompt, answer, maximum(left, 1.0)).gap.mid
+    last = loaded(server, prompt, answer, maximum(left, 1.0)).gap.mid
     return requests / (rounds * whole.gap.mid + where(left >= 1, last, 0.0))

@@ -193,14 +193,14 @@ class Record:
         if now > begin:
             self.stays.append(Span(_lane(self.slot[number]), begin, now, kind, (number,)))
 
-    def log(self, load: Sequence[Request], stays: bool = False) -> Log:
-        """What the requests of a load met; with `stays`, each time that one of them had a slot."""
+    def log(self, load: Sequence[Request], with_stays: bool = False) -> Log:
+        """What the requests of a load met; with `with_stays`, each time that one of them had a slot."""
         served = (
             Served(r, self.start[i], tuple(self.tokens[i]), self.slot.get(i, (0, 0)), self.joined[i])
             for i, r in enumerate(load)
         )
         counts = {name: getattr(self, name) for name in ("preempted", "recomputed", "swapped")}
-        stayed = tuple(sorted(self.stays)) if stays else ()
+        stayed = tuple(sorted(self.stays)) if with_stays else ()
         return Log(tuple(served), tuple(sorted(self.spans)), tuple(self.steps), stays=stayed, **counts)
 
 
@@ -248,9 +248,9 @@ def percentiles(log: Log, p) -> Percentiles:
 
 
 @formula
-def keeps(s: Served, ttft, gap, p=100) -> bool:
+def keeps(request: Served, ttft, gap, p=100) -> bool:
     """Whether a request's first token came within `ttft` seconds, and p % of its gaps, or all, are no longer than `gap`."""
-    return s.ttft <= ttft and percentile(s.gaps, p) <= gap
+    return request.ttft <= ttft and percentile(request.gaps, p) <= gap
 
 
 @old_parameter("first", "ttft")

@@ -201,16 +201,16 @@ def met(E, k, tokens):
 
 
 @formula
-def fullest(mean, n):
-    """Of n devices to which tokens go by chance, as many as `mean` to each in the mean: how many the fullest gets, about.
+def fullest(mean_load, devices):
+    """Tokens that the fullest device gets, about, if they go to devices by chance, `mean_load` to each in the mean.
 
-    Counts vary by the root of their mean, and the largest of n normal variables is √(2·ln n) - 0.62 deviations out, to within
-    4 % for n up to 1,000 (`largest_normal` has it exactly).
+    Counts vary by the root of their mean, and the largest of n normal variables is √(2·ln n) - 0.62 deviations out, to
+    within 4 % for n up to 1,000 devices (`largest_normal` has it exactly).
 
     >>> fullest(100.0, 1), round(fullest(4.0, 8), 1), round(fullest(400.0, 8))
     (100.0, 6.8, 428)
     """
-    return mean + maximum(sqrt(2 * log(n)) - 0.62, 0.0) * sqrt(mean)
+    return mean_load + maximum(sqrt(2 * log(devices)) - 0.62, 0.0) * sqrt(mean_load)
 
 
 # Imbalance: what chance alone makes of the fullest device's tokens over the mean, where routing is uniform.
@@ -275,27 +275,29 @@ def on_fullest(c: Config, deployment: Deployment, rows) -> Routed:
 
 
 @formula
-def reading(c: Config, kind: LayerKind, deployment: Deployment, b: Batch) -> Reading:
+def reading(c: Config, kind: LayerKind, deployment: Deployment, batch: Batch) -> Reading:
     """What attention reads and computes in a layer: of decoding sequences all that they see, of prompts their pieces and what is done."""
-    prompts, seen = b.prompts * (b.prefill > 0), b.done + b.prefill / b.prompts
+    prompts, seen = batch.prompts * (batch.prefill > 0), batch.done + batch.prefill / batch.prompts
     mixer = c.mixer(kind)
     if kind.linear:
         state = mixer.state / deployment.tp
-        return Reading(0.0, state * (b.decode + prompts), 2 * mixer.adds * state * b.rows, 0.0)
+        return Reading(0.0, state * (batch.decode + prompts), 2 * mixer.adds * state * batch.rows, 0.0)
     cached = decode = prefill = 0.0
     for x, made in zip(mixer.scores(kind.window, absorbed=True), mixer.scores(kind.window)):
         reach = lambda S, x=x: (S if x.most is None else minimum(S, x.most)) / x.every  # noqa: E731
-        causal = b.prompts * (pairs(seen, seen, x.most) - pairs(b.done, b.done, x.most)) / x.every
+        causal = batch.prompts * (pairs(seen, seen, x.most) - pairs(batch.done, batch.done, x.most)) / x.every
         indexes = plain(x.result) and not x.result
         heads = x.heads if indexes else ceil(x.heads / deployment.tp)  # each device has all of an indexer
-        cached = cached + x.cached * deployment.cache_share(x.K) * (b.decode * reach(b.keys) + prompts * reach(seen))
-        decode = decode + 2 * (x.query + x.result) * heads * b.decode * b.tokens * reach(b.keys)
+        cached = cached + x.cached * deployment.cache_share(x.K) * (
+            batch.decode * reach(batch.keys) + prompts * reach(seen)
+        )
+        decode = decode + 2 * (x.query + x.result) * heads * batch.decode * batch.tokens * reach(batch.keys)
         prefill = prefill + 2 * (made.query + made.result) * heads * causal
     return Reading(cached, 0.0, decode, prefill)
 
 
 @formula
-def operations(c: Config, deployment: Deployment, b: Batch, logits) -> Operations:
+def operations(c: Config, deployment: Deployment, batch: Batch, logits) -> Operations:
     """A pass of one device, of which `logits` rows are unembedded.
 
     >>> from helpers.costs.transformers.parameters_and_flops import parameters
@@ -306,11 +308,11 @@ def operations(c: Config, deployment: Deployment, b: Batch, logits) -> Operation
     True
     """
     c.check_usual("an estimate of serving", *(n for n in UNUSUAL if n != "gemma3n"))
-    layers, again = [], b.prompts * b.done * (b.prefill > 0)
+    layers, again = [], batch.prompts * batch.done * (batch.prefill > 0)
     for kind, n in c.groups:
-        experts = on_fullest(c, deployment, b.rows) if kind.moe else None
-        mixer = mixer_products(c, kind, b.rows, deployment.tp, again, padded=True)
-        products = (*mixer, *feed_forward_products(c, b.rows, deployment.tp, experts, kind))
-        sent = b.rows * c.moe.row(c.D) * minimum(c.moe.k, deployment.dp) * (deployment.dp > 1) if kind.moe else 0.0
-        layers.append(Layer(kind, n, products, reading(c, kind, deployment, b), b.rows * c.D, sent))
+        experts = on_fullest(c, deployment, batch.rows) if kind.moe else None
+        mixer = mixer_products(c, kind, batch.rows, deployment.tp, again, padded=True)
+        products = (*mixer, *feed_forward_products(c, batch.rows, deployment.tp, experts, kind))
+        sent = batch.rows * c.moe.row(c.D) * minimum(c.moe.k, deployment.dp) * (deployment.dp > 1) if kind.moe else 0.0
+        layers.append(Layer(kind, n, products, reading(c, kind, deployment, batch), batch.rows * c.D, sent))
     return Operations(tuple(layers), Product("unembedding", logits, c.V / deployment.tp, c.D))

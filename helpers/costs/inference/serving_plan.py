@@ -170,18 +170,24 @@ def deployments(c: Config, chip: Chip, chips: Count, types: Deployment = USUAL) 
 
 @formula
 def replicas(
-    c: Config, chip: Chip, prompt, answer, engine: Engine, types: Deployment = USUAL, ways: Sequence[Deployment] = ()
+    c: Config,
+    chip: Chip,
+    prompt,
+    answer,
+    engine: Engine,
+    types: Deployment = USUAL,
+    candidates: Sequence[Deployment] = (),
 ) -> list[list[Plan]]:
     """Of each way to lay one replica over chips that holds the model, every batch of SIZES that fits.
 
-    ways  those that are looked at; none: all
+    candidates  those that are looked at; none: all
 
     >>> ways = replicas(model("llama-3-70b"), chip("H100"), 4000, 1000, ENGINES["vllm"])
     >>> [(str(batches[0].deployment), len(batches)) for batches in ways][:2]
     [('tp=2', 1), ('tp=4', 12)]
     """
     out = []
-    for deployment in ways or deployments(c, chip, MOST, types):
+    for deployment in candidates or deployments(c, chip, MOST, types):
         s = Server(c, chip, replace(deployment, replicas=1), engine)
         batches = SIZES[: bisect_right(SIZES, s.most(prompt + answer) / deployment.dp)]
         out.append([Plan(s, prompt, answer, loaded(s, prompt, answer, B * deployment.dp)) for B in batches])
@@ -189,10 +195,10 @@ def replicas(
 
 
 @formula
-def replicated(chips: Count, ways: list[list[Plan]]) -> list[list[Plan]]:
+def replicated(chips: Count, plans_by_deployment: list[list[Plan]]) -> list[list[Plan]]:
     """As many replicas of each way as so many chips hold."""
     out = []
-    for batches in ways:
+    for batches in plans_by_deployment:
         if n := chips // int(batches[0].deployment.chips):
             more = replace(batches[0].deployment, replicas=n)
             out.append([replace(p, server=replace(p.server, deployment=more)) for p in batches])
@@ -240,11 +246,11 @@ def plan(
     target: Target,
     engine: Engine,
     types: Deployment,
-    ways: Sequence[Deployment] = (),
+    candidates: Sequence[Deployment] = (),
 ) -> Answer:
     """The plan that keeps a target and serves most, on so many chips, or (None) on as few as needed; if none keeps it, the nearest.
 
-    ways  of one replica, that are looked at; none: all
+    candidates  of one replica, that are looked at; none: all
 
     >>> asked = model("llama-3-8b"), chip("H100"), None, 4000, 1000
     >>> found = plan(*asked, Target(speed=100, users=64), ENGINES["vllm"], Deployment())
@@ -252,16 +258,16 @@ def plan(
     ('tp=2 replicas=3', True)
     """
     check(c, chip, prompt, answer, types)
-    plans, found = replicas(c, chip, prompt, answer, engine, types, ways), None
+    by_deployment, found = replicas(c, chip, prompt, answer, engine, types, candidates), None
     for n in (chips,) if chips else SIZES:
-        candidates = [p for batches in replicated(n, plans) for p in batches]
-        best = min(candidates, key=target.rank, default=None)
+        plans = [p for batches in replicated(n, by_deployment) for p in batches]
+        best = min(plans, key=target.rank, default=None)
         if best and (found is None or target.rank(best) < target.rank(found.best)):
-            found = Answer(best, target.kept(best), tuple(frontier(candidates)))
+            found = Answer(best, target.kept(best), tuple(frontier(plans)))
         if found and found.kept:
             break
     if found is None:
-        raise ValueError(_no_room(c, chip, chips, prompt + answer, engine, types, ways))
+        raise ValueError(_no_room(c, chip, chips, prompt + answer, engine, types, candidates))
     return found
 
 
@@ -276,23 +282,23 @@ def check(c: Config, chip: Chip, prompt, answer, types: Deployment) -> None:
         raise ValueError(f"the {chip.name} has no arithmetic in {types.cache}: keep caches in bf16, or in int8")
 
 
-def _no_room(c: Config, chip: Chip, chips, S, engine: Engine, types: Deployment, ways) -> str:
+def _no_room(c: Config, chip: Chip, chips, S, engine: Engine, types: Deployment, candidates) -> str:
     """Why nothing fits, and what would: more chips, or weights in narrower types."""
 
     def holds(n, weights: str) -> bool:
-        every = (d.in_type(weights) for d in ways or deployments(c, chip, n, types))
+        every = (d.in_type(weights) for d in candidates or deployments(c, chip, n, types))
         return any(Server(c, chip, d, engine).most(S) >= d.dp for d in every)
 
-    n, layout = chips or MOST, f" as {ways[0]}" if ways else ""
+    n, layout = chips or MOST, f" as {candidates[0]}" if candidates else ""
     why = f"the weights in {types.weights} and one cache of {S:,} tokens do not fit on {n:,} {chip.name}{layout}"
-    more = () if ways else (m for m in SIZES if m > n and m & (m - 1) == 0)
+    more = () if candidates else (m for m in SIZES if m > n and m & (m - 1) == 0)
     would = [f"{m:,}" for m in more if holds(m, types.weights)][:1]
     narrow = [w for w in BITS if BITS[w] < BITS[types.weights] and holds(n, w)]
     if narrow:
         would.append(f"weights in {' or '.join([', '.join(narrow[:-1]), narrow[-1]] if narrow[1:] else narrow)}")
     if would:
         return f"{why}: {', or '.join(would)} would do"
-    return f"{why}: take chips with more memory{', another layout' if ways else ''} or shorter requests"
+    return f"{why}: take chips with more memory{', another layout' if candidates else ''} or shorter requests"
 
 
 GRAMMAR = {name: Spelling(1) for name in ("tp", "dp", "ep", "pp", "replicas")} | {
@@ -338,30 +344,38 @@ def completed(c: Config, chips: Count | None, text: str, types: Deployment = USU
     return ways if c.moe else [replace(d, dp=1, overlap=False) for d in ways[:1]]
 
 
-def _ways(c: Config, given: dict, types: Deployment) -> list[Deployment]:
+def _ways(c: Config, fields: dict, types: Deployment) -> list[Deployment]:
     """What is typed with all that it leaves open, perhaps some that cannot be."""
-    ep, fixed = given.get("ep"), {n: x for n, x in given.items() if n not in ("tp", "dp", "ep", "overlap", "replicas")}
-    groups = [(given.get("tp", 1), given.get("dp", 1))]
+    ep = fields.get("ep")
+    others = {n: x for n, x in fields.items() if n not in ("tp", "dp", "ep", "overlap", "replicas")}
+    groups = [(fields.get("tp", 1), fields.get("dp", 1))]
     if ep and groups[0][0] * groups[0][1] < ep:  # its chips hold attention as well, in a way that is searched
         pairs = [(tp, ep // tp) for tp in divisors(ep)]
-        groups = [p for p in pairs if all(given.get(name, n) == n for name, n in zip(("tp", "dp"), p))]
+        groups = [p for p in pairs if all(fields.get(name, n) == n for name, n in zip(("tp", "dp"), p))]
     out = []
     for tp, dp in groups:
         parts = (ep,) if ep else sorted({1, tp * dp}) if c.moe else (1,)
-        hides = (given["overlap"],) if "overlap" in given else (False, True) if dp > 1 else (False,)
-        out += [replace(types, tp=tp, dp=dp, ep=n, overlap=over, **fixed) for n in parts for over in hides]
+        hides = (fields["overlap"],) if "overlap" in fields else (False, True) if dp > 1 else (False,)
+        out += [replace(types, tp=tp, dp=dp, ep=n, overlap=over, **others) for n in parts for over in hides]
     return out
 
 
 @formula
 def at_users(
-    c: Config, chip: Chip, chips: Count, prompt: Count, answer: Count, users, engine: Engine, ways: list[Deployment]
+    c: Config,
+    chip: Chip,
+    chips: Count,
+    prompt: Count,
+    answer: Count,
+    users,
+    engine: Engine,
+    candidates: list[Deployment],
 ) -> list[Plan]:
     """What so many users at once see of each way that holds the model, replicated over so many chips, or as many as users need.
 
     Ways with more groups than users are left out, unless there are no others: they would serve more than are there.
     """
-    single = [replace(d, replicas=1) for d in ways]
+    single = [replace(d, replicas=1) for d in candidates]
     many = [replace(d, replicas=max(min(chips // int(d.chips), int(users)), 1)) for d in single if d.chips <= chips]
     fitting = [s for s in (Server(c, chip, d, engine) for d in many) if s.most(prompt + answer) >= s.deployment.dp]
     plans = [Plan(s, prompt, answer, loaded(s, prompt, answer, users)) for s in fitting]

@@ -46,7 +46,7 @@ class Choice:
 
 
 @formula
-def links(s: Slice, Y, Z) -> tuple[Group, Group, Group]:
+def links(slice: Slice, Y, Z) -> tuple[Group, Group, Group]:
     """The chips along Y, along Z and along both.
 
     >>> [int(w.n) for w in links(Slice(chip("v5e"), (4, 4)), 8, 2)]
@@ -54,24 +54,24 @@ def links(s: Slice, Y, Z) -> tuple[Group, Group, Group]:
     """
     layout = Layout(tp=int(Y), dp=int(Z)) if plain(Y, Z) else Layout(tp=Y, dp=Z)
     if plain(Y, Z):
-        if layout.chips != s.chips:
-            raise ValueError(f"Y·Z = {Y}·{Z} = {Y * Z} is not the slice's {s.chips} chips: make the product equal")
-        if not lies(layout, s):
+        if layout.chips != slice.chips:
+            raise ValueError(f"Y·Z = {Y}·{Z} = {Y * Z} is not the slice's {slice.chips} chips: make the product equal")
+        if not lies(layout, slice):
             raise ValueError(
-                f"Y={Y} does not lie along {'x'.join(map(str, s.shape))} chips in whole rows: take a divisor"
+                f"Y={Y} does not lie along {'x'.join(map(str, slice.shape))} chips in whole rows: take a divisor"
             )
-    along = layouts.groups(layout, s)
+    along = layouts.groups(layout, slice)
     return along("tp"), along("dp"), along("tp", "dp")
 
 
-def _check_heads(c: Config, ways) -> None:
+def _check_heads(c: Config, degree) -> None:
     c.check_usual("a sharded pass", "output_gate", "shared_gate")
-    if plain(c.N, ways) and c.N % ways:
-        raise ValueError(f"N={c.N} heads do not divide over {ways:g} ways: take a divisor of N")
+    if plain(c.N, degree) and c.N % degree:
+        raise ValueError(f"N={c.N} heads do not divide over {degree:g} ways: take a divisor of N")
 
 
 @formula
-def mixed_works(r: Replica, s: Slice, Y, Z, B, S, T, done, groups=None) -> dict[str, Work]:
+def mixed_works(replica: Replica, slice: Slice, Y, Z, B, S, T, cached, groups=None) -> dict[str, Work]:
     """A mixed step (`Replica.mixed_works`) as roofline's work of the fullest chip, links included: one pass of B + T tokens.
 
     Attention reads the share of the cache that its chip holds: with more ways than KV heads, copies; with a batch that Z
@@ -80,23 +80,25 @@ def mixed_works(r: Replica, s: Slice, Y, Z, B, S, T, done, groups=None) -> dict[
     all of Z share what lies over everything. The AllReduces carry B + T rows.
 
     >>> s = Slice(chip("v5e"), (4, 4))
-    >>> w = mixed_works(Replica(model("llama-3-8b"), s.chip), s, Y=8, Z=2, B=16, S=8192, T=0, done=0)
+    >>> w = mixed_works(Replica(model("llama-3-8b"), s.chip), s, Y=8, Z=2, B=16, S=8192, T=0, cached=0)
     >>> {role: len(work.moves) for role, work in w.items()}
     {'projections': 1, 'attention': 2, 'mlp': 1, 'unembedding': 0}
     """
-    r, c, n = replace(r, chip=s.chip, chips=s.chips), r.config, s.chips
-    work_by_role = r.mixed_works(B, S, T, done)
-    groups = groups or links(s, Y, Z)
+    replica, c, n = replace(replica, chip=slice.chip, chips=slice.chips), replica.config, slice.chips
+    math = replica.math
+    work_by_role = replica.mixed_works(B, S, T, cached)
+    groups = groups or links(slice, Y, Z)
     _check_heads(c, Y * Z)
     # Beyond an even share: copies of heads, and the larger part of the batch.
-    more = Work(bytes=0.0 if plain(B) and not B else _caches(r, Y, Z, B, S) - r.kv(S, B) / n, dtype=r.math)
+    more = Work(bytes=0.0 if plain(B) and not B else _caches(replica, Y, Z, B, S) - replica.kv(S, B) / n, dtype=math)
     if not plain(T) or T:
-        copies = r.kv(done + T) * (1 / minimum(Y, ways_by_heads(c)) - 1 / Y)
-        more = more + r.mixed_works(0, 0, T, done)["attention"] * (1 / Y - 1 / n) + Work(bytes=copies, dtype=r.math)
+        copies = replica.kv(cached + T) * (1 / minimum(Y, ways_by_heads(c)) - 1 / Y)
+        read = replica.mixed_works(0, 0, T, cached)["attention"] * (1 / Y - 1 / n)
+        more = more + read + Work(bytes=copies, dtype=math)
     (score,), short = c.mixer(USUAL).scores(absorbed=True), _short(c)
-    *before, queries, results, total = attention_sends(B + T, c.N, c.D, score.query, score.result, Y, Z, r.math, short)
+    *before, queries, results, total = attention_sends(B + T, c.N, c.D, score.query, score.result, Y, Z, math, short)
     sends = _by_role(c, work_by_role, before, (queries, results), (total,))
-    return _on_a_chip(r, n, work_by_role, sends, {"attention": more}, groups)
+    return _on_a_chip(replica, n, work_by_role, sends, {"attention": more}, groups)
 
 
 def _short(c: Config):
@@ -104,9 +106,9 @@ def _short(c: Config):
     return c.mla.kv_rank + c.mla.rope + (c.mla.q_rank or 0) if c.mla else 0
 
 
-def _caches(r: Replica, Y, Z, B, S):
+def _caches(replica: Replica, Y, Z, B, S):
     """Bytes of caches on the fullest chip."""
-    return ceil(B / Z) * r.kv(S) / minimum(Y, ways_by_heads(r.config))
+    return ceil(B / Z) * replica.kv(S) / minimum(Y, ways_by_heads(replica.config))
 
 
 @formula
@@ -119,29 +121,29 @@ def ways_by_heads(c: Config) -> int:
     return 1 if c.mla else c.K
 
 
-def _by_role(c: Config, roles: Iterable[str], before, attention, block) -> dict[str, Sequence[Collective]]:
-    """Collectives of a layer: those around a block are booked with the projections and with the MLP; parallel blocks share them."""
+def _by_role(c: Config, roles: Iterable[str], gathers, exchanges, sums) -> dict[str, Sequence[Collective]]:
+    """Collectives of a layer: `sums` behind a block are booked with the projections and with the MLP; parallel blocks share them."""
     mlp = "experts" if "experts" in roles else "mlp"
-    return {"projections": (*before, *(() if c.parallel else block)), "attention": attention, mlp: block}
+    return {"projections": (*gathers, *(() if c.parallel else sums)), "attention": exchanges, mlp: sums}
 
 
-def _on_a_chip(r: Replica, n, work_by_role, sends, more: dict[str, Work], groups) -> dict[str, Work]:
-    """Of n chips the one that has most to do: an even share, `more` besides, and what all layers send."""
+def _on_a_chip(replica: Replica, chips, work_by_role, sends_by_role, extra: dict[str, Work], groups) -> dict[str, Work]:
+    """What the chip does that has most to do: an even share, `extra` work besides, and what all layers send."""
     group_of = dict(zip((("Y",), ("Z",), ("Y", "Z")), groups))
     out = {}
     for role, work in work_by_role.items():
         moves = []
-        for sent in sends.get(role, ()):
+        for sent in sends_by_role.get(role, ()):
             group = group_of[sent.axes]
             V = sent.bytes * (group.n if sent.kind == "AllToAll" else 1)
             moves.append(tier_moves(sent.kind, V, group)[0])
-        sent_by_layers = Work(moves=tuple(moves), dtype=r.math) * r.config.L
-        out[role] = work * (1 / n) + more.get(role, Work(dtype=r.math)) + sent_by_layers
+        sent_by_layers = Work(moves=tuple(moves), dtype=replica.math) * replica.config.L
+        out[role] = work * (1 / chips) + extra.get(role, Work(dtype=replica.math)) + sent_by_layers
     return out
 
 
 @formula
-def prefill_works(r: Replica, s: Slice, Y, Z, T, B=1) -> dict[str, Work]:
+def prefill_works(replica: Replica, slice: Slice, Y, Z, T, B=1) -> dict[str, Work]:
     """A prefill of B prompts of T tokens as roofline's work of one chip, links included.
 
     >>> s = Slice(chip("v5e"), (4, 4))
@@ -149,37 +151,39 @@ def prefill_works(r: Replica, s: Slice, Y, Z, T, B=1) -> dict[str, Work]:
     >>> {role: len(work.moves) for role, work in w.items()}
     {'projections': 2, 'attention': 1, 'mlp': 2, 'unembedding': 0}
     """
-    groups = links(s, Y, Z)
-    r, c, n, tokens = replace(r, chip=s.chip, chips=s.chips), r.config, s.chips, B * T
+    groups = links(slice, Y, Z)
+    replica, c, n = replace(replica, chip=slice.chip, chips=slice.chips), replica.config, slice.chips
+    tokens, math = B * T, replica.math
     _check_heads(c, Y)
-    work_by_role = r.works(B, T, logits=1)
+    work_by_role = replica.works(B, T, logits=1)
     more = {  # every Z reads the weights of its Y again
-        role: Work(bytes=read * (1 / Y - 1 / n), dtype=r.math) for role, read in r.weights_read(tokens).items()
+        role: Work(bytes=read * (1 / Y - 1 / n), dtype=math) for role, read in replica.weights_read(tokens).items()
     }
     if c.mla:  # of the vectors that it gathers each chip makes its heads' keys and values
-        made = matmul(tokens, *c.mixer(USUAL).matrices(c.D)["kv_up"], bytes_each(r.math), 0, bytes_each(r.math), r.math)
+        x, sizes = bytes_each(math), c.mixer(USUAL).matrices(c.D)["kv_up"]
+        made = matmul(tokens, *sizes, x, 0, x, math)
         more["projections"] += made * (c.L * (1 / Y - 1 / n))
     (score,), rows = c.mixer(USUAL).scores(absorbed=True), tokens / Z
     keys = score.cached / minimum(Y, ways_by_heads(c))
-    short = Collective("AllGather", ("Y",), (rows, _short(c) / Y), (rows, _short(c)), r.math)
-    ring = Collective("AllGather", ("Z",), (rows, keys), (tokens, keys), r.math)
+    short = Collective("AllGather", ("Y",), (rows, _short(c) / Y), (rows, _short(c)), math)
+    ring = Collective("AllGather", ("Z",), (rows, keys), (tokens, keys), math)
     block = (
-        Collective("AllGather", ("Y",), (rows, c.D / Y), (rows, c.D), r.math),
-        Collective("ReduceScatter", ("Y",), (rows, c.D), (rows, c.D / Y), r.math),
+        Collective("AllGather", ("Y",), (rows, c.D / Y), (rows, c.D), math),
+        Collective("ReduceScatter", ("Y",), (rows, c.D), (rows, c.D / Y), math),
     )
     sends = _by_role(c, work_by_role, [short] if c.mla else [], [ring], block)
-    return _on_a_chip(r, n, work_by_role, sends, more, groups)
+    return _on_a_chip(replica, n, work_by_role, sends, more, groups)
 
 
-def _priced(work_by_role: dict[str, Work], r: Replica, s: Slice, hop=None) -> Pass:
+def _priced(work_by_role: dict[str, Work], replica: Replica, slice: Slice, hop=None) -> Pass:
     """At one chip's rates."""
-    C, ici, hop = s.chip.rate(r.math), s.chip.link_bandwidth, s.chip.hop if hop is None else hop
-    seconds = {role: time(work, C, s.chip.hbm_bandwidth, hop=hop, ici=ici) for role, work in work_by_role.items()}
+    C, ici, hop = slice.chip.rate(replica.math), slice.chip.link_bandwidth, slice.chip.hop if hop is None else hop
+    seconds = {role: time(work, C, slice.chip.hbm_bandwidth, hop=hop, ici=ici) for role, work in work_by_role.items()}
     return Pass({role: Time({"ici": 0.0} | t.parts) for role, t in seconds.items()})
 
 
 @formula
-def decode(r: Replica, s: Slice, Y, Z, B, S, hop=None, groups=None) -> Pass:
+def decode(replica: Replica, slice: Slice, Y, Z, B, S, hop=None, groups=None) -> Pass:
     """Seconds of one decode step on a slice.
 
     hop     in place of the chip's own
@@ -191,11 +195,11 @@ def decode(r: Replica, s: Slice, Y, Z, B, S, hop=None, groups=None) -> Pass:
     >>> f"{1e3 * step.time.parts['hbm']:.1f} ms of HBM, {1e3 * step.time.parts['ici']:.1f} ms of links"   # Austin et al. 2025, question 4
     '17.3 ms of HBM, 1.0 ms of links'
     """
-    return _priced(mixed_works(r, s, Y, Z, B, S, 0, 0, groups), r, s, hop)
+    return _priced(mixed_works(replica, slice, Y, Z, B, S, 0, 0, groups), replica, slice, hop)
 
 
 @formula
-def mixed(r: Replica, s: Slice, Y, Z, B, S, T, done, groups=None) -> Pass:
+def mixed(replica: Replica, slice: Slice, Y, Z, B, S, T, cached, groups=None) -> Pass:
     """Seconds of a mixed step on a slice.
 
     >>> s = Slice(chip("v5e"), (2, 4))
@@ -203,24 +207,24 @@ def mixed(r: Replica, s: Slice, Y, Z, B, S, T, done, groups=None) -> Pass:
     >>> [f"{1e3 * mixed(r, s, 8, 1, B, 4096, T, 0).seconds:.2f} ms" for B, T in ((16, 0), (0, 256), (16, 256))]
     ['3.91 ms', '4.64 ms', '6.17 ms']
     """
-    return _priced(mixed_works(r, s, Y, Z, B, S, T, done, groups), r, s)
+    return _priced(mixed_works(replica, slice, Y, Z, B, S, T, cached, groups), replica, slice)
 
 
 @formula
-def prefill(r: Replica, s: Slice, Y, Z, T, B=1) -> Pass:
+def prefill(replica: Replica, slice: Slice, Y, Z, T, B=1) -> Pass:
     """Seconds of a prefill on a slice."""
-    return _priced(prefill_works(r, s, Y, Z, T, B), r, s)
+    return _priced(prefill_works(replica, slice, Y, Z, T, B), replica, slice)
 
 
 @formula
-def held(r: Replica, s: Slice, Y, Z, B=0, S=0):
+def held(replica: Replica, slice: Slice, Y, Z, B=0, S=0):
     """Bytes of weights and caches on the fullest chip."""
-    r.config.check_usual("a sharded pass", "output_gate", "shared_gate")
-    return r.weight_bytes / s.chips + (0.0 if plain(B) and not B else _caches(r, Y, Z, B, S))
+    replica.config.check_usual("a sharded pass", "output_gate", "shared_gate")
+    return replica.weight_bytes / slice.chips + (0.0 if plain(B) and not B else _caches(replica, Y, Z, B, S))
 
 
 @formula
-def splits(r: Replica, s: Slice, kind: str, B: int = 1, S: int = 1) -> tuple[Choice, ...]:
+def splits(replica: Replica, slice: Slice, kind: str, B: int = 1, S: int = 1) -> tuple[Choice, ...]:
     """Every way to cut a "decode" step of B sequences that see S keys, or a "prefill" of B prompts of S: what fits first,
     then the quickest (weights of a prefill lie on Y chips, and are copied along Z).
 
@@ -232,25 +236,29 @@ def splits(r: Replica, s: Slice, kind: str, B: int = 1, S: int = 1) -> tuple[Cho
     if kind not in ("decode", "prefill"):
         raise ValueError(f"a pass is 'decode' or 'prefill', not {kind!r}")
     out = []
-    for Y in divisors(s.chips):
-        Z = s.chips // Y
-        if not lies(Layout(tp=Y, dp=Z), s) or r.config.N % Y or (kind == "decode" and r.config.N % (Y * Z)):
+    for Y in divisors(slice.chips):
+        Z = slice.chips // Y
+        if (
+            not lies(Layout(tp=Y, dp=Z), slice)
+            or replica.config.N % Y
+            or (kind == "decode" and replica.config.N % (Y * Z))
+        ):
             continue
         if kind == "decode":
-            seconds, bytes_held = decode(r, s, Y, Z, B, S), held(r, s, Y, Z, B, S)
+            seconds, bytes_held = decode(replica, slice, Y, Z, B, S), held(replica, slice, Y, Z, B, S)
         else:
-            seconds = prefill(r, s, Y, Z, S, B)
-            bytes_held = r.weight_bytes / Y + r.kv(S, B) / (minimum(Y, ways_by_heads(r.config)) * Z)
-        out.append(Choice(Y, Z, seconds, bytes_held, bytes_held <= s.chip.hbm_bytes - r.reserve))
+            seconds = prefill(replica, slice, Y, Z, S, B)
+            bytes_held = replica.weight_bytes / Y + replica.kv(S, B) / (minimum(Y, ways_by_heads(replica.config)) * Z)
+        out.append(Choice(Y, Z, seconds, bytes_held, bytes_held <= slice.chip.hbm_bytes - replica.reserve))
     if not out:
         raise ValueError(
-            f"N={r.config.N} heads cannot be cut over {s.chips} chips: take a slice whose chips divide them"
+            f"N={replica.config.N} heads cannot be cut over {slice.chips} chips: take a slice whose chips divide them"
         )
     return tuple(sorted(out, key=lambda c: (not c.fits, c.time.seconds)))
 
 
 @formula
-def points(r: Replica, S: int, batches: Iterable[int], slices: Iterable[Slice]) -> tuple[Point, ...]:
+def points(replica: Replica, S: int, batches: Iterable[int], slices: Iterable[Slice]) -> tuple[Point, ...]:
     """Every batch on every slice, cut in the best way, links included: for `frontier` and `cheapest` of `prefill_and_decode_step`.
 
     >>> v5e = chip("v5e")
@@ -261,7 +269,7 @@ def points(r: Replica, S: int, batches: Iterable[int], slices: Iterable[Slice]) 
     batches, out = tuple(batches), []
     for s in slices:
         for B in batches:
-            best = splits(r, s, "decode", B, S)[0]
+            best = splits(replica, s, "decode", B, S)[0]
             rate = B / best.time.seconds
             out.append(Point(s.chips, B, best.time.seconds, rate, rate / s.chips, best.fits, best.time.bound))
     return tuple(out)

@@ -162,17 +162,17 @@ def cache_time(B, kv, K, Y, Z, W_hbm):
 
 
 @formula
-def remade_flops(N, m: MLA):
+def remade_flops(N, mla: MLA):
     """FLOPs to make all heads' keys and values of one cached token again, in one layer: 2·R·N·(nope + v).
 
     >>> remade_flops(128, model("deepseek-v3").mla)
     33554432
     """
-    return 2 * m.kv_rank * N * (m.nope + m.v)
+    return 2 * mla.kv_rank * N * (mla.nope + mla.v)
 
 
 @formula
-def pair_flops(N, m: MLA, absorbed=True):
+def pair_flops(N, mla: MLA, absorbed=True):
     """FLOPs of all heads for one new token and one cached one: scores and results, in the latent space or out of it.
 
     2·N·(2R + P) if absorbed, 2·N·(nope + P + v) if not.
@@ -180,11 +180,11 @@ def pair_flops(N, m: MLA, absorbed=True):
     >>> [pair_flops(128, model("deepseek-v3").mla, absorbed) for absorbed in (True, False)]
     [278528, 81920]
     """
-    return 2 * N * (2 * m.kv_rank + m.rope if absorbed else m.nope + m.rope + m.v)
+    return 2 * N * (2 * mla.kv_rank + mla.rope if absorbed else mla.nope + mla.rope + mla.v)
 
 
 @formula
-def absorbed_intensity(N, m: MLA, x=2):
+def absorbed_intensity(N, mla: MLA, x=2):
     """FLOPs per byte of absorbed attention over a long cache, x bytes a number: 2·N·(2R + P) / (x·(R + P)).
 
     All N heads read one vector, as if N query heads shared a KV head, and use its R numbers twice: about 2N in bf16, and not
@@ -193,11 +193,11 @@ def absorbed_intensity(N, m: MLA, x=2):
     >>> [round(absorbed_intensity(128, model("deepseek-v3").mla, x), 1) for x in (2, 1)]                   # bf16, fp8
     [241.8, 483.6]
     """
-    return pair_flops(N, m) / (x * (m.kv_rank + m.rope))
+    return pair_flops(N, mla) / (x * (mla.kv_rank + mla.rope))
 
 
 @formula
-def absorption_limit(m: MLA):
+def absorption_limit(mla: MLA):
     """New tokens up to which absorbing takes fewer FLOPs, over a cache far longer than they are: R·(nope + v) / (2R - nope - v); inf: any.
 
     T tokens against S: T·S pairs cost 2N·(2R - nope - v) more each, and S times `remade_flops` are saved.
@@ -205,8 +205,10 @@ def absorption_limit(m: MLA):
     >>> round(absorption_limit(model("deepseek-v3").mla), 1)
     170.7
     """
-    more = 2 * m.kv_rank - m.nope - m.v  # FLOPs of a pair, absorbed; for a short latent vector they are fewer, too
-    return where(more > 0, m.kv_rank * (m.nope + m.v) / nonzero(maximum(more, 0)), float("inf"))
+    more = (
+        2 * mla.kv_rank - mla.nope - mla.v
+    )  # FLOPs of a pair, absorbed; for a short latent vector they are fewer, too
+    return where(more > 0, mla.kv_rank * (mla.nope + mla.v) / nonzero(maximum(more, 0)), float("inf"))
 
 
 # What one layer of attention sends in a decode step.
@@ -214,41 +216,45 @@ def absorption_limit(m: MLA):
 
 @formula
 def attention_sends(
-    B, N, D, query, result, Y, Z, dtype="bf16", short=0, along: str = "batch"
+    B, N, D, query_size, result_size, Y, Z, dtype="bf16", short_size=0, cache_cut: str = "batch"
 ) -> tuple[Collective, ...]:
     """All that is sent where Z shares the cache along the batch, or the sequence; of one chip too, which sends nothing.
 
-    query, result  numbers of a head's query and of what attention gives for it
-    short          numbers of a token's short vectors in latent attention, which down-projections cut by columns leave on all chips
-    along  "batch": queries go to the chips of Z that have their sequences' caches, and results come back;
-           "sequence": all of Z get them, and put together in float32 what each gives for its own keys: the maximum m and sum l of
-           a softmax, and its row o of results; "sequence, reduced": an AllReduce of m, and a ReduceScatter of (l, o)
+    query_size, result_size  numbers of a head's query and of what attention gives for it
+    short_size               numbers of a token's short vectors in latent attention, which down-projections cut by columns
+                             leave on all chips
+    cache_cut                "batch": queries go to the chips of Z that have their sequences' caches, and results come back;
+                             "sequence": all of Z get them, and put together in float32 what each gives for its own keys:
+                             the maximum m and sum l of a softmax, and its row o of results;
+                             "sequence, reduced": an AllReduce of m, and a ReduceScatter of (l, o)
 
     Sizes may be arrays, and a part of what does not divide a fraction, as prices have it.
     """
     heads, heads_of_Y, sequences = _part(N, Y * Z), _part(N, Y), _part(B, Z)
-    gather = Collective("AllGather", ("Y", "Z"), (B, _part(short, Y * Z)), (B, short), dtype)
-    if along == "batch":
+    gather = Collective("AllGather", ("Y", "Z"), (B, _part(short_size, Y * Z)), (B, short_size), dtype)
+    if cache_cut == "batch":
         moves = (
-            Collective("AllToAll", ("Z",), (B, heads, query), (sequences, heads_of_Y, query), dtype),
-            Collective("AllToAll", ("Z",), (sequences, heads_of_Y, result), (B, heads, result), dtype),
+            Collective("AllToAll", ("Z",), (B, heads, query_size), (sequences, heads_of_Y, query_size), dtype),
+            Collective("AllToAll", ("Z",), (sequences, heads_of_Y, result_size), (B, heads, result_size), dtype),
         )
     else:
-        moves = (Collective("AllGather", ("Z",), (B, heads, query), (B, heads_of_Y, query), dtype),)
-        if along == "sequence, reduced":
+        moves = (Collective("AllGather", ("Z",), (B, heads, query_size), (B, heads_of_Y, query_size), dtype),)
+        if cache_cut == "sequence, reduced":
             moves += (
                 Collective("AllReduce", ("Z",), (B, heads_of_Y), (B, heads_of_Y), "f32"),
-                Collective("ReduceScatter", ("Z",), (B, heads_of_Y, result + 1), (B, heads, result + 1), "f32"),
+                Collective(
+                    "ReduceScatter", ("Z",), (B, heads_of_Y, result_size + 1), (B, heads, result_size + 1), "f32"
+                ),
             )
         else:
-            parts = (1, B, heads_of_Y, result + 2), (Z, B, heads, result + 2)
+            parts = (1, B, heads_of_Y, result_size + 2), (Z, B, heads, result_size + 2)
             moves += (Collective("AllToAll", ("Z",), *parts, "f32"),)
     total = Collective("AllReduce", ("Y", "Z"), (B, D), (B, D), dtype)
-    return (*([gather] if not plain(short) or short else ()), *moves, total)
+    return (*([gather] if not plain(short_size) or short_size else ()), *moves, total)
 
 
-def _part(n, ways):
-    return n // ways if plain(n, ways) and n % ways == 0 else n / ways
+def _part(size, divisor):
+    return size // divisor if plain(size, divisor) and size % divisor == 0 else size / divisor
 
 
 def _between_chips(sends: tuple[Collective, ...], Y: int, Z: int) -> tuple[Collective, ...]:
@@ -294,15 +300,15 @@ def sequence_collectives(
     """
     _check_divides(N, Y, Z)
     along = "sequence, reduced" if reduced else "sequence"
-    return _between_chips(attention_sends(B, N, D, H, H, Y, Z, dtype, along=along), Y, Z)
+    return _between_chips(attention_sends(B, N, D, H, H, Y, Z, dtype, cache_cut=along), Y, Z)
 
 
 @formula
 def latent_collectives(
-    B: int, N: int, D: int, m: MLA, Y: int, Z: int, dtype="bf16", along: str = "batch"
+    B: int, N: int, D: int, mla: MLA, Y: int, Z: int, dtype="bf16", cache_cut: str = "batch"
 ) -> tuple[Collective, ...]:
     """With a cache of latent vectors, c[B_Z, S, R], on each of Y: the short vectors, the queries to their sequences, the results
-    back, the sum. Z = 1: heads cut and the cache copied. With c[B, S_Z, R] the cut is `along` the "sequence". Nothing depends on S.
+    back, the sum. Z = 1: heads cut and the cache copied. With c[B, S_Z, R] the cut is `cache_cut` the "sequence". Nothing depends on S.
 
     >>> for sent in latent_collectives(32, 128, 7168, MLA(1536, 512, 128, 64, 128), Y=1, Z=16): print(sent)
     AllGather_Z bf16[32, 132] -> [32, 2112]
@@ -310,14 +316,14 @@ def latent_collectives(
     AllToAll_Z bf16[2, 128, 512] -> [32, 8, 512]
     AllReduce_Z bf16[32, 7168] -> [32, 7168]
     """
-    for name, columns in (("q_rank", m.q_rank or 0), ("kv_rank", m.kv_rank), ("rope", m.rope)):
+    for name, columns in (("q_rank", mla.q_rank or 0), ("kv_rank", mla.kv_rank), ("rope", mla.rope)):
         if columns % (Y * Z):
             raise ValueError(
                 f"Y·Z={Y * Z} ways do not divide {name}={columns} columns of a down-projection: take a divisor of all three"
             )
-    _check_divides(N, Y, Z, B if along == "batch" else 0)
-    latent, short = m.kv_rank + m.rope, (m.q_rank or 0) + m.kv_rank + m.rope
-    return _between_chips(attention_sends(B, N, D, latent, m.kv_rank, Y, Z, dtype, short, along), Y, Z)
+    _check_divides(N, Y, Z, B if cache_cut == "batch" else 0)
+    latent, short = mla.kv_rank + mla.rope, (mla.q_rank or 0) + mla.kv_rank + mla.rope
+    return _between_chips(attention_sends(B, N, D, latent, mla.kv_rank, Y, Z, dtype, short, cache_cut), Y, Z)
 
 
 def _check_divides(N: int, Y: int, Z: int, B: int = 0) -> None:
@@ -364,10 +370,10 @@ def two_d_crossover(D, F, M=3, M_X=1, M_YZ=2):
 
 
 @formula
-def expert_weights(c: Config, Y, Z, weights: str = "bf16", spread: bool = True):
+def expert_weights(c: Config, Y, Z, weights: str = "bf16", attention_over_Z: bool = True):
     """Bytes of weights on one chip when experts lie over Z and are cut over Y.
 
-    spread  attention and the vocabulary are cut over Y and Z; or over Y only, with copies along Z
+    attention_over_Z  attention and the vocabulary are cut over Y and Z; or over Y only, with copies along Z
 
     >>> from helpers.costs.transformers.config import MoE
     >>> c = Config(4096, 64, 32, 8, 256, 16384, 32128, tied=True, norm="none", moe=MoE(E=16, k=2, F=16384))
@@ -382,4 +388,4 @@ def expert_weights(c: Config, Y, Z, weights: str = "bf16", spread: bool = True):
     if plain(c.moe.E, Z) and c.moe.E % Z:
         raise ValueError(f"Z={Z} does not divide E={c.moe.E} experts: take a divisor")
     p = parameters(c)
-    return bytes_each(weights) * (p.experts / (Y * Z) + (p.total - p.experts) / (Y * Z if spread else Y))
+    return bytes_each(weights) * (p.experts / (Y * Z) + (p.total - p.experts) / (Y * Z if attention_over_Z else Y))

@@ -92,19 +92,19 @@ def flops_ratio(a, gamma, f):
 
 
 @formula
-def best_gamma(a: float, c: float, per_token: float = 0.0) -> int:
+def best_gamma(a: float, c: float, token_cost: float = 0.0) -> int:
     """How many tokens to draft: the gamma of 0 to 64 with the largest `speed_up`, the least of them in a tie.
 
-    per_token  what each further token adds to the target's pass, in units of a decode step: v = 1 + gamma·per_token
+    token_cost  what each further token adds to the target's pass, in units of a decode step: v = 1 + gamma·token_cost
 
     Drafting pays, with v = 1, if a > c: the first draft brings a more tokens for c more time.
 
-    >>> [best_gamma(a, 0.05) for a in (0.04, 0.5, 0.8, 0.95)], best_gamma(0.8, 0.05, per_token=0.3)
+    >>> [best_gamma(a, 0.05) for a in (0.04, 0.5, 0.8, 0.95)], best_gamma(0.8, 0.05, token_cost=0.3)
     ([0, 3, 8, 21], 3)
     """
-    if not plain(a, c, per_token):
+    if not plain(a, c, token_cost):
         raise ValueError("best_gamma tries each gamma for plain numbers; take speed_up for arrays")
-    return best_length([a] * 64, c, per_token)
+    return best_length([a] * 64, c, token_cost)
 
 
 best_K = old_function("best_K", best_gamma)
@@ -181,16 +181,16 @@ def passes(a: Sequence[float], n: Count, B: Count = 1) -> float:
 
 
 @formula
-def best_length(a: Sequence[float], c: float, per_token: float = 0.0) -> int:
+def best_length(a: Sequence[float], c: float, token_cost: float = 0.0) -> int:
     """How many of these tokens to draft: 0 to gamma, with most tokens for the time; the least of them in a tie.
 
-    c          seconds of a drafted token, in decode steps
-    per_token  what each adds to the target's pass, as in `speculative_decoding.best_gamma`
+    c           seconds of a drafted token, in decode steps
+    token_cost  what each adds to the target's pass, as in `speculative_decoding.best_gamma`
 
     >>> best_length([0.9, 0.8, 0.4, 0.1], c=0.1), best_length([0.05], c=0.1)
     (3, 0)
     """
-    gain = [tokens_of_a_pass(a[:gamma]) / (1 + gamma * (c + per_token)) for gamma in range(len(a) + 1)]
+    gain = [tokens_of_a_pass(a[:gamma]) / (1 + gamma * (c + token_cost)) for gamma in range(len(a) + 1)]
     return max(range(len(gain)), key=lambda gamma: (round(gain[gamma], 12), -gamma))
 
 
@@ -239,14 +239,15 @@ def own_parameters(c: Config):
 
 
 @formula
-def draft_cost(r: Replica, B, S):
+def draft_cost(replica: Replica, B, S):
     """Seconds of one drafted token of each of B sequences that see S keys, in decode steps: c of `speculative_decoding.speed_up`.
 
     >>> r = Replica(model("deepseek-v3"), chip("H200"), 16, weights="fp8", math="fp8")
     >>> [round(draft_cost(r, B, 4096), 3) for B in (1, 16, 256)]
     [0.044, 0.02, 0.019]
     """
-    x, w, D = bytes_each(r.math), bytes_each(r.weights) if isinstance(r.weights, str) else r.weights, r.config.D
-    projection = time(matmul(B, 2 * D, D, x, w, x, dtype=r.math), r.C, r.W_hbm)
-    step = replace(r, config=module(r.config)).decode(B, S).seconds
-    return (step + projection.lower) / r.decode(B, S).seconds
+    math, w, D = replica.math, replica.weights, replica.config.D
+    x, w = bytes_each(math), bytes_each(w) if isinstance(w, str) else w
+    projection = time(matmul(B, 2 * D, D, x, w, x, dtype=math), replica.C, replica.W_hbm)
+    step = replace(replica, config=module(replica.config)).decode(B, S).seconds
+    return (step + projection.lower) / replica.decode(B, S).seconds

@@ -25,24 +25,24 @@ OF_BITS = {("int", 4): "int4", ("int", 8): "int8", ("float", 8): "fp8"}
 SAY = "say --weights"
 
 
-@formula(signed="hf beside")
-def stored_types(hf: Mapping, beside: Mapping | None = None) -> Deployment | None:
+@formula(signed="config_json quant_json")
+def stored_types(config_json: Mapping, quant_json: Mapping | None = None) -> Deployment | None:
     """Types of weights and caches that a checkpoint says, as a deployment of one chip; None if it is not made narrower.
 
-    hf      its config.json
-    beside  its hf_quant_config.json, if it has one
+    config_json  its config.json
+    quant_json   its hf_quant_config.json, if it has one
 
     >>> deepseek = {"quantization_config": {"quant_method": "fp8", "weight_block_size": [128, 128]}}
     >>> stored_types(deepseek).weights, stored_types({"model_type": "llama"})
     ('fp8', None)
     """
-    inner = hf.get("text_config") or {}
-    given = hf.get("quantization_config") or inner.get("quantization_config")
-    given = given or (beside or {}).get("quantization")
+    inner = config_json.get("text_config") or {}
+    given = config_json.get("quantization_config") or inner.get("quantization_config")
+    given = given or (quant_json or {}).get("quantization")
     if given is None:
         return None
     try:
-        middle = f"model.layers.{(hf.get('num_hidden_layers') or inner.get('num_hidden_layers') or 2) // 2}"
+        middle = f"model.layers.{(config_json.get('num_hidden_layers') or inner.get('num_hidden_layers') or 2) // 2}"
         experts, attention = (_type_of(given, f"{middle}.{x}") for x in ("mlp.experts.0.down_proj", "self_attn.o_proj"))
         cache = _cache(given)
     except (AttributeError, IndexError, KeyError, TypeError):  # a name has not what every such file has
@@ -51,46 +51,48 @@ def stored_types(hf: Mapping, beside: Mapping | None = None) -> Deployment | Non
     return Deployment(weights=weights, rest=(attention or "bf16") if weights in FOUR else weights, cache=cache)
 
 
-def _type_of(given: Mapping, module: str) -> str | None:
+def _type_of(quantization: Mapping, module: str) -> str | None:
     """The type of a module's weights; None where it is left as it was."""
     lists = (
-        given.get(name)
+        quantization.get(name)
         for name in ("ignore", "exclude_modules", "modules_to_not_convert", "exclude", "llm_int8_skip_modules")
     )
     if any(_is_named(module, names) for names in lists if names):
         return None
-    if named := given.get("quantized_layers"):  # ModelOpt, several types in one checkpoint: by module
+    if named := quantization.get("quantized_layers"):  # ModelOpt, several types in one checkpoint: by module
         like = module.split("layers.")[1].split(".", 1)[1].split(".")[0]
         some = [x.get("quant_algo", "") for name, x in named.items() if like in name.split(".")]
         return _algorithm(max(some, key=some.count)) if some else None
-    if groups := given.get("config_groups"):
-        every = [x for x in groups.values() if _is_named(module, x.get("targets") or ["Linear"], of_class="Linear")]
-        return _numbers(every[0].get("weights") or {}, given.get("format", "")) if every else None
-    if algorithm := given.get("quant_algo"):
+    if groups := quantization.get("config_groups"):
+        every = [x for x in groups.values() if _is_named(module, x.get("targets") or ["Linear"], layer_class="Linear")]
+        return _numbers(every[0].get("weights") or {}, quantization.get("format", "")) if every else None
+    if algorithm := quantization.get("quant_algo"):
         return _algorithm(algorithm)
-    method = str(given.get("quant_method", "")).lower()
+    method = str(quantization.get("quant_method", "")).lower()
     if method in METHODS:
         return METHODS[method]
     if method == "quark":
-        weight = (given.get("global_quant_config") or {}).get("weight") or {}
+        weight = (quantization.get("global_quant_config") or {}).get("weight") or {}
         weight = weight[0] if isinstance(weight, list) else weight
         name = str(weight.get("dtype", ""))
         known = {"fp8": "fp8", "int8": "int8", "int4": "int4", "fp4": "mxfp4"}
         if found := next((kind for start, kind in known.items() if name.startswith(start)), None):
             return found
         raise ValueError(f"Quark's weights of {name or 'no dtype'} are no type of the course's: {SAY}")
-    bits = given.get("bits") or (8 if given.get("load_in_8bit") else 4 if given.get("load_in_4bit") else None)
+    bits = quantization.get("bits") or (
+        8 if quantization.get("load_in_8bit") else 4 if quantization.get("load_in_4bit") else None
+    )
     return _numbers({"type": "int", "num_bits": bits}, method)
 
 
-def _numbers(weights: Mapping, form: str) -> str:
+def _numbers(weights: Mapping, number_format: str) -> str:
     """The type of so many bits, of integers or floats; of four float bits a scale for 16 is nvfp4, one for 32 mxfp4."""
     kind, bits = weights.get("type", "int"), weights.get("num_bits")
     if (kind, bits) == ("float", 4):
-        return "mxfp4" if weights.get("group_size") == 32 or "mxfp4" in form else "nvfp4"
+        return "mxfp4" if weights.get("group_size") == 32 or "mxfp4" in number_format else "nvfp4"
     if (kind, bits) not in OF_BITS:
         raise ValueError(
-            f"weights of {bits} {kind} bits in {form or 'a checkpoint'} are no type of the course's: {SAY}"
+            f"weights of {bits} {kind} bits in {number_format or 'a checkpoint'} are no type of the course's: {SAY}"
         )
     return OF_BITS[kind, bits]
 
@@ -101,21 +103,21 @@ def _algorithm(name: str) -> str:
     return ALGORITHMS[str(name).upper()]
 
 
-def _cache(given: Mapping) -> str:
+def _cache(quantization: Mapping) -> str:
     """The type of caches."""
-    scheme = given.get("kv_cache_scheme") or {}
-    name = given.get("kv_cache_quant_algo") or given.get("kv_cache_dtype") or ""
+    scheme = quantization.get("kv_cache_scheme") or {}
+    name = quantization.get("kv_cache_quant_algo") or quantization.get("kv_cache_dtype") or ""
     if isinstance(scheme, Mapping) and scheme.get("num_bits") == 8:
         name = "FP8" if scheme.get("type") == "float" else "INT8"
     return {"FP8": "fp8", "INT8": "int8", "NVFP4": "nvfp4"}.get(str(name).upper().split("_")[0], "bf16")
 
 
-def _is_named(module: str, names: Iterable[str], of_class: str = "") -> bool:
+def _is_named(module: str, names: Iterable[str], layer_class: str = "") -> bool:
     """Whether a list of modules has one: by its class, a regular expression, a pattern of a shell, its name or a part of that."""
     for prefix in ("", "language_model."):
         name = f"{prefix}{module}"
         for pattern in names:
-            if pattern == of_class:
+            if pattern == layer_class:
                 return True
             if pattern.startswith("re:"):
                 if re.match(pattern[3:], name):

@@ -342,7 +342,7 @@ def _on_torus(c: Cluster, F, G, ep_chips: int) -> Thresholds:
     side = min(round(ep_chips ** (1 / chip.axes)), *s.shape)
     # A cube within a slice has no links round its axes.
     alone = all(n == side and ring for n, ring in zip(s.shape, s.wraps))
-    ep = expert_width_on_rings(chip.alpha_ici(), side, wraps=alone)
+    ep = expert_width_on_rings(chip.alpha_ici(), side, is_ring=alone)
     fsdp, with_tp = (C * maximum(x, across) for x in (whole, rest))
     cp = hidden_block(C, 2 * chip.link_bandwidth, G, share=CAUSAL)
     return Thresholds(chip.name, c.chips, fsdp, with_tp, (C * whole, C * across), tp, cp, ep, side**chip.axes)

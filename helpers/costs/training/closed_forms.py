@@ -109,7 +109,7 @@ WAYS = {
 
 
 @formula
-def accumulation_bytes(way: str, micro: Count, D, F, bytes_each=2):
+def accumulation_bytes(strategy: str, microbatches: Count, D, F, bytes_each=2):
     """Bytes that a step of a layer sends for weights and gradients, as the strategy table counts: each gather or scatter of
     W_in[D, F] and W_out[F, D] is 2·D·F numbers.
 
@@ -118,9 +118,9 @@ def accumulation_bytes(way: str, micro: Count, D, F, bytes_each=2):
     >>> [accumulation_bytes(way, 8, 1, 1) for way in WAYS]
     [64, 8, 8, 36, 96, 68]
     """
-    if way not in WAYS:
-        raise ValueError(f"{way!r} is no way to add gradients up: there are {', '.join(WAYS)}")
-    return (micro * sum(WAYS[way].micro) + sum(WAYS[way].step)) * 2 * D * F * bytes_each
+    if strategy not in WAYS:
+        raise ValueError(f"{strategy!r} is no way to add gradients up: there are {', '.join(WAYS)}")
+    return (microbatches * sum(WAYS[strategy].micro) + sum(WAYS[strategy].step)) * 2 * D * F * bytes_each
 
 
 @formula
@@ -158,19 +158,19 @@ def expert_width(alpha, n=inf, matrices=3, bytes_each=2):
 
 
 @formula
-def expert_width_on_rings(alpha, n, wraps=True, matrices=3, bytes_each=2):
+def expert_width_on_rings(alpha, n, is_ring=True, matrices=3, bytes_each=2):
     """The same on a torus, all of whose axes carry at once; the longest axis decides.
 
     A choice travels n/4 hops of a ring of even n, and there are two links for each device, so a link carries n/8 of what a
     device sends: T_comms grows with the ring. In bf16 with a gate F > n·alpha/6, on a line twice that.
 
-    alpha  C/(2W) of one axis, W one link in one direction: `Chip.alpha_ici()`
-    n      chips of the longest axis
-    wraps  whether that is a ring
+    alpha    C/(2W) of one axis, W one link in one direction: `Chip.alpha_ici()`
+    n        chips of the longest axis
+    is_ring  whether that is a ring
 
-    >>> [expert_width_on_rings(2550, n) for n in (4, 8, 16)], expert_width_on_rings(2550, 4, wraps=False)    # v5p
+    >>> [expert_width_on_rings(2550, n) for n in (4, 8, 16)], expert_width_on_rings(2550, 4, is_ring=False)    # v5p
     ([1700.0, 3400.0, 6800.0], 3400.0)
     """
-    ring = (n > 2) & wraps  # two chips have one link
+    ring = (n > 2) & is_ring  # two chips have one link
     pairs = where(ring, (n * n - n % 2) / 8, floor(n / 2) * (n - floor(n / 2)))  # that cross the busiest link
     return bytes_each * pairs / n * 2 * alpha / matrices

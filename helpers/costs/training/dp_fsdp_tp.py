@@ -76,13 +76,13 @@ class Line:
         cut = {d: axes for a in self.operands for d, axes in zip(a.dims, a.axes)}
         return 2 * prod(sizes[d] / prod(n[a] for a in axes) for d, axes in cut.items())
 
-    def bytes(self, sizes: Mapping[str, float], n: Mapping[str, int], dtype: str = "bf16"):
+    def bytes(self, sizes: Mapping[str, float], axis_sizes: Mapping[str, int], dtype: str = "bf16"):
         """Bytes of the array on one device where it is whole along the axes; twice those for an AllReduce; 0 for a product."""
         if self.kind == "Matmul":
             return 0
         whole = self.result if self.kind == "AllGather" else self.operands[0]
         times = 2 if self.kind == "AllReduce" else 1
-        local = prod(sizes[d] / prod(n[a] for a in axes) for d, axes in zip(whole.dims, whole.axes))
+        local = prod(sizes[d] / prod(axis_sizes[a] for a in axes) for d, axes in zip(whole.dims, whole.axes))
         return times * bytes_each(dtype) * local
 
     def collective(self, sizes: Mapping[str, int], mesh: Mesh, dtype: str = "bf16") -> Collective:
@@ -108,24 +108,24 @@ class Algorithm:
 
 
 @cache
-def algorithm(strategy: str, keep: bool = False) -> Algorithm:
+def algorithm(strategy: str, keep_gathered: bool = False) -> Algorithm:
     """The lines of "DP", "FSDP", "TP" or "FSDP+TP".
 
-    keep  the gathered In[B_X, D] is kept for the backward pass, where otherwise it is gathered again
+    keep_gathered  the gathered In[B_X, D] is kept for the backward pass, where otherwise it is gathered again
 
-    >>> print(algorithm("TP", keep=True))
+    >>> print(algorithm("TP", keep_gathered=True))
     forward
-    AllGather_Y       In[B, D_Y] -> In[B, D]
-    Matmul            In[B, D] · W_in[D, F_Y] -> Tmp[B, F_Y]
-    Matmul            Tmp[B, F_Y] · W_out[F_Y, D] -> Out[B, D] {U_Y}
-    ReduceScatter_Y   Out[B, D] {U_Y} -> Out[B, D_Y]
+    AllGather_Y      In[B, D_Y] -> In[B, D]
+    Matmul           In[B, D] · W_in[D, F_Y] -> Tmp[B, F_Y]
+    Matmul           Tmp[B, F_Y] · W_out[F_Y, D] -> Out[B, D] {U_Y}
+    ReduceScatter_Y  Out[B, D] {U_Y} -> Out[B, D_Y]
     backward
-    AllGather_Y       dOut[B, D_Y] -> dOut[B, D]
-    Matmul            Tmp[B, F_Y] · dOut[B, D] -> dW_out[F_Y, D]
-    Matmul            dOut[B, D] · W_out[F_Y, D] -> dTmp[B, F_Y]
-    Matmul            In[B, D] · dTmp[B, F_Y] -> dW_in[D, F_Y]
-    Matmul            dTmp[B, F_Y] · W_in[D, F_Y] -> dIn[B, D] {U_Y}
-    ReduceScatter_Y   dIn[B, D] {U_Y} -> dIn[B, D_Y]
+    AllGather_Y      dOut[B, D_Y] -> dOut[B, D]
+    Matmul           Tmp[B, F_Y] · dOut[B, D] -> dW_out[F_Y, D]
+    Matmul           dOut[B, D] · W_out[F_Y, D] -> dTmp[B, F_Y]
+    Matmul           In[B, D] · dTmp[B, F_Y] -> dW_in[D, F_Y]
+    Matmul           dTmp[B, F_Y] · W_in[D, F_Y] -> dIn[B, D] {U_Y}
+    ReduceScatter_Y  dIn[B, D] {U_Y} -> dIn[B, D_Y]
     >>> [len(lines) for lines in (algorithm("FSDP+TP").forward, algorithm("FSDP+TP").backward)]   # and one for the loss in each
     [6, 11]
     """
@@ -133,7 +133,7 @@ def algorithm(strategy: str, keep: bool = False) -> Algorithm:
         raise ValueError(f"{strategy!r} is no strategy: there are {', '.join(STRATEGIES)}")
     axes = dict(zip("xyw", STRATEGIES[strategy]))
     forward, backward = (tuple(_lines(text, axes)) for text in (FORWARD, BACKWARD))
-    if keep:
+    if keep_gathered:
         backward = tuple(a for a in backward if a.kind != "AllGather" or a.result.name != "In")
     return Algorithm(forward, backward)
 
@@ -186,7 +186,7 @@ class Pass:
 
 
 @formula
-def cost(strategy: str, B, D, F, X=1, Y=1, keep: bool = False, dtype: str = "bf16") -> tuple[Pass, Pass]:
+def cost(strategy: str, B, D, F, X=1, Y=1, keep_gathered: bool = False, dtype: str = "bf16") -> tuple[Pass, Pass]:
     """The forward and the backward pass of one layer, on one device: a row of the strategy table.
 
     >>> f, b = cost("FSDP+TP", B=4096, D=1024, F=4096, X=8, Y=4)
@@ -196,7 +196,7 @@ def cost(strategy: str, B, D, F, X=1, Y=1, keep: bool = False, dtype: str = "bf1
     >>> f.total, b.total == 8 * 1024 * 4096, b.flops == 8 * 4096 * 1024 * 4096 / 8
     (0, True, True)
     """
-    lines, sizes, n = algorithm(strategy, keep), {"B": B, "D": D, "F": F}, {"X": X, "Y": Y}
+    lines, sizes, n = algorithm(strategy, keep_gathered), {"B": B, "D": D, "F": F}, {"X": X, "Y": Y}
     used = [a for a in dict.fromkeys(STRATEGIES[strategy]) if a]
     if unused := [a for a in n if a not in used and isinstance(n[a], int) and n[a] > 1]:
         raise ValueError(f"{strategy} has no axis {unused[0]}: its axes are {' and '.join(used)}")
@@ -210,7 +210,9 @@ def cost(strategy: str, B, D, F, X=1, Y=1, keep: bool = False, dtype: str = "bf1
 
 
 @formula
-def times(strategy: str, B: int, D: int, F: int, mesh: Mesh, chip: Chip, keep: bool = False, hop: float | None = None):
+def times(
+    strategy: str, B: int, D: int, F: int, mesh: Mesh, chip: Chip, keep_gathered: bool = False, hop: float | None = None
+):
     """Seconds of the forward and of the backward pass on the mesh's own rings and lines, with latency: a `Time` for each.
 
     >>> f, b = times("FSDP+TP", 48000, 8192, 32768, Mesh.on(Slice(chip("v5p"), (4, 4, 4)), {"X": (0, 1), "Y": (2,)}), chip("v5p"))
@@ -218,9 +220,9 @@ def times(strategy: str, B: int, D: int, F: int, mesh: Mesh, chip: Chip, keep: b
     '0.00175 math 0.00351 math'
     """
     sizes, out = {"B": B, "D": D, "F": F}, []
-    for array in {s for a in algorithm(strategy, keep).forward for s in (*a.operands, a.result)}:
+    for array in {s for a in algorithm(strategy, keep_gathered).forward for s in (*a.operands, a.result)}:
         array.check(mesh, sizes)
-    for lines in (algorithm(strategy, keep).forward, algorithm(strategy, keep).backward):
+    for lines in (algorithm(strategy, keep_gathered).forward, algorithm(strategy, keep_gathered).backward):
         parts = {"math": sum(a.flops(sizes, mesh.sizes) for a in lines) / chip.rate()}
         for a in lines:
             if a.kind != "Matmul":
@@ -237,18 +239,18 @@ def times(strategy: str, B: int, D: int, F: int, mesh: Mesh, chip: Chip, keep: b
 
 
 @formula
-def data_ratio(B, N, alpha, M, micro=1):
+def data_ratio(B, N, alpha, M, microbatches=1):
     """T_math / T_comms of data parallelism or FSDP: tokens of a chip against alpha / M (of the backward pass for DP).
 
-    micro  microbatches that the B tokens go through in. FSDP gathers weights for each, so each has to hide its own; DP sums
-           gradients once, beside the backward pass of the last one
+    microbatches  microbatches that the B tokens go through in. FSDP gathers weights for each, so each has to hide its own; DP sums
+                  gradients once, beside the backward pass of the last one
 
     >>> data_ratio(2550 * 64, 64, 2550, 1), f"{data_ratio(3e6, 4096, 2550, 3):.2f}"
     (1.0, '0.86')
-    >>> data_ratio(2550 * 64, 64, 2550, 1, micro=8)
+    >>> data_ratio(2550 * 64, 64, 2550, 1, microbatches=8)
     0.125
     """
-    return B * M / (N * alpha * micro)
+    return B * M / (N * alpha * microbatches)
 
 
 @formula
@@ -310,15 +312,15 @@ def mixed_batch(F, alpha, M_X, M_Y):
 
 
 @formula
-def chips_limit(B, least):
-    """Chips that a fixed batch keeps busy, from the least tokens that one chip needs: more of them wait for collectives.
+def chips_limit(B, tokens_each):
+    """Chips that a batch of B tokens keeps busy, if each needs `tokens_each`: more of them wait for collectives.
 
     >>> int(chips_limit(40e6, data_batch(2550, 3)))                 # DeepSeek-V2's batch, data parallel
     47058
     >>> int(chips_limit(16e6, data_batch(2550, 3)))                 # LLaMA-3 70B
     18823
     """
-    return B / least
+    return B / tokens_each
 
 
 @formula
@@ -356,7 +358,7 @@ def best_split(B, F, N: Count, M_X=2, M_Y=1) -> tuple[int, ...]:
 
 
 @formula
-def best_mesh(B: int, D: int, F: int, s: Slice) -> Mesh:
+def best_mesh(B: int, D: int, F: int, slice: Slice) -> Mesh:
     """The mesh of whole axes on which a step of the layer by FSDP+TP takes least, all overlapped, then least in a row.
 
     Each axis of the slice goes to X or to Y. `layout_search` has the same question for a whole model, in estimated seconds.
@@ -365,16 +367,16 @@ def best_mesh(B: int, D: int, F: int, s: Slice) -> Mesh:
     Mesh(X=16, Y=4)
     """
     sizes, taken = {"B": B, "D": D, "F": F}, {}
-    every = Mesh.on(s, {chr(ord("A") + i): (i,) for i in range(len(s.shape))})
+    every = Mesh.on(slice, {chr(ord("A") + i): (i,) for i in range(len(slice.shape))})
     alone = Mesh({"A": 1}).wires("A")
-    for chosen in product("XY", repeat=len(s.shape)):
+    for chosen in product("XY", repeat=len(slice.shape)):
         laid = {a: tuple(w for n, c in zip(every.names, chosen) if c == a for w in every.wires(n)) for a in "XY"}
         mesh = Mesh({a: wires or alone for a, wires in laid.items()})
         if B % mesh["X"] == D % mesh["X"] == D % mesh["Y"] == F % mesh["Y"] == 0:
-            both = times("FSDP+TP", B, D, F, mesh, s.chip)
+            both = times("FSDP+TP", B, D, F, mesh, slice.chip)
             taken[mesh] = tuple(significant(sum(seconds)) for seconds in zip(*((t.lower, t.upper) for t in both)))
     if not taken:
         raise ValueError(
-            f"no split of {s.chips} chips over X and Y divides {sizes}: choose sizes with more factors of 2"
+            f"no split of {slice.chips} chips over X and Y divides {sizes}: choose sizes with more factors of 2"
         )
     return min(taken, key=taken.__getitem__)

@@ -250,7 +250,7 @@ def shared(layout: Layout, chip: Chip) -> Layout:
     return layout if chip.axes else replace(layout, pods=1)
 
 
-def _changed(record, where: str = "") -> list[str]:
+def _changed(record, prefix: str = "") -> list[str]:
     """The fields of a record that are not as they are by default; of a record in it, its own."""
     out = []
     for f in fields(record):
@@ -258,26 +258,26 @@ def _changed(record, where: str = "") -> list[str]:
         if isinstance(x, Bytes):
             out += _changed(x, f"{f.name}.")
         elif x != f.default:
-            out.append(f"{where}{f.name}={x}")
+            out.append(f"{prefix}{f.name}={x}")
     return out
 
 
-def _spans(layout: Layout, over: tuple[Tier, ...]) -> Iterator[tuple]:
+def _spans(layout: Layout, tiers: tuple[Tier, ...]) -> Iterator[tuple]:
     """For each axis on each tier: both, where the tier begins, and from where to where the axis lies in it, or nowhere."""
     low = 1
     for axis in AXES:
         high, begin = low * getattr(layout, axis), 1
-        for tier in over:
+        for tier in tiers:
             end = begin * tier.n
             yield axis, tier, begin, maximum(low, begin), minimum(high, end)
             begin = end
         low = high
 
 
-def _parts(layout: Layout, over: tuple[Tier, ...]) -> dict[str, list[tuple]]:
+def _parts(layout: Layout, tiers: tuple[Tier, ...]) -> dict[str, list[tuple]]:
     """For each axis, on each tier: chips, stride, and whether the part goes once round."""
     out = {axis: [] for axis in AXES}
-    for axis, tier, begin, start, stop in _spans(layout, over):
+    for axis, tier, begin, start, stop in _spans(layout, tiers):
         n = maximum(stop / start, 1)
         stride = where(n > 1, start / begin, 1)
         out[axis].append((n, stride, tier.wraps & (n * stride == tier.n)))
@@ -285,18 +285,18 @@ def _parts(layout: Layout, over: tuple[Tier, ...]) -> dict[str, list[tuple]]:
 
 
 @formula
-def along(layout: Layout, tiers_of) -> dict[str, list]:
+def along(layout: Layout, units_per_tier) -> dict[str, list]:
     """Members that each axis has in each tier, if tiers have so many units: axes lie neighbours first.
 
     >>> along(Layout(tp=4, fsdp=32), (8, 4, 4))["fsdp"]
     [2.0, 4.0, 4.0]
     """
-    over = tuple(Tier("ici", n, 0.0) for n in tiers_of)
+    over = tuple(Tier("ici", n, 0.0) for n in units_per_tier)
     return {axis: [n for n, _, _ in parts] for axis, parts in _parts(layout, over).items()}
 
 
 @formula
-def lies(layout: Layout, s: Slice):
+def lies(layout: Layout, slice: Slice):
     """Whether every axis takes whole rows of the torus: each boundary between axes divides, or is divided by, the torus' own.
 
     >>> cube = Slice(chip("v5p"), (4, 4, 4))
@@ -304,14 +304,14 @@ def lies(layout: Layout, s: Slice):
     (True, True, False)
     """
     # A torus, whose copies pods are; a domain and the network.
-    over, whole = tiers(s) if s.chip.axes else tiers(s, layout.pods), True
+    over, whole = tiers(slice) if slice.chip.axes else tiers(slice, layout.pods), True
     for _, _, begin, start, stop in _spans(layout, over):
         whole = whole & ((stop <= start) | ((start % begin == 0) & (stop % start == 0)))
     return whole
 
 
 @formula
-def groups(layout: Layout, s: Slice) -> Callable[..., Group]:
+def groups(layout: Layout, slice: Slice) -> Callable[..., Group]:
     """The function that gives the chips along an axis, or along several together, by their names.
 
     >>> along = groups(Layout(fsdp=16, tp=4), Slice(chip("v5p"), (4, 4, 4)))       # tp has one ring of 4, fsdp two
@@ -321,9 +321,9 @@ def groups(layout: Layout, s: Slice) -> Callable[..., Group]:
     >>> along("tp").gather, round(along("fsdp").gather, 4)
     (0.5, 0.2153)
     """
-    if not s.chip.axes:
-        return _through_switches(layout, s.chip, s.chips)
-    parts = _parts(layout, tiers(s))
+    if not slice.chip.axes:
+        return _through_switches(layout, slice.chip, slice.chips)
+    parts = _parts(layout, tiers(slice))
 
     @cache
     def along(*axes: str) -> Group:  # links of several axes add up
@@ -345,12 +345,12 @@ def groups_near(layout: Layout, chip: Chip) -> Callable[..., Group]:
     return _through_switches(layout, chip, chip.pod[0])
 
 
-def _through_switches(layout: Layout, chip: Chip, domain) -> Callable[..., Group]:
-    """Through switches the members of several axes are those of one larger axis: some in a domain of so many chips, the others apart."""
+def _through_switches(layout: Layout, chip: Chip, domain_size) -> Callable[..., Group]:
+    """Through switches the members of several axes are those of one larger axis: some in a domain, the others apart."""
     size = {axis: getattr(layout, axis) for axis in AXES}
     inside, apart = {}, 1
     for axis, n in size.items():  # neighbours are `apart` chips from each other, as far as a domain reaches
-        inside[axis] = 1 if plain(n) and n == 1 else maximum(minimum(n, domain / apart), 1.0)
+        inside[axis] = 1 if plain(n) and n == 1 else maximum(minimum(n, domain_size / apart), 1.0)
         apart = apart * n
 
     @cache

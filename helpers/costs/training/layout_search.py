@@ -32,7 +32,7 @@ NEAR = 1 + 1e-8  # a little more than what `significant` makes equal
 
 
 @formula
-def exposed(step: Step, k: Constants = CONSTANTS):
+def exposed(step: Step, constants: Constants = CONSTANTS):
     """1 where cp's blocks are too short to hide a hop of their ring, at the rates that attention and links reach, else 0.
 
     That block is `ring_attention.hidden_block`.
@@ -42,9 +42,9 @@ def exposed(step: Step, k: Constants = CONSTANTS):
     [1, 0]
     """
     chip, layout, attention = step.slice.chip, step.layout, step.operations.keyed
-    pace = Pace(chip, k=k)
+    pace = Pace(chip, k=constants)
     heads = 2 * attention.heads * attention.width / attention.cached  # G: heads of queries that share one of keys
-    hidden = 2 * chip.rate() * pace.power * k.attention / (pace.rate(layout.cp, layout.tp) * heads)
+    hidden = 2 * chip.rate() * pace.power * constants.attention / (pace.rate(layout.cp, layout.tp) * heads)
     return where((layout.cp > 1) & (step.T / layout.cp < hidden), 1, 0)
 
 
@@ -120,18 +120,18 @@ REASONS = {
 
 
 @formula
-def rank(layout: Layout, policy, seconds, memory, is_exposed, hbm, edge) -> Rank:
+def rank(layout: Layout, policy, seconds, held_bytes, ring_is_exposed, hbm_bytes, tie_seconds) -> Rank:
     """The rank of a layout, or of arrays of them.
 
-    policy   its place in KEPT
-    seconds  `careful_seconds`
-    edge     seconds that are as good as the best, of those that are as exposed
+    policy       its place in KEPT
+    seconds      `careful_seconds`
+    tie_seconds  seconds that are as good as the best, of those that are as exposed
     """
     sizes = [getattr(layout, axis) for axis in AXES]
     in_use = sum(where(n > 1, 1, 0) for n in sizes)
-    slower, staged = where(seconds > edge, significant(seconds), 0.0), where(layout.pp > 1, 1, 0)
-    first = significant(maximum(memory - hbm, 0.0)), is_exposed, slower, in_use, staged
-    then = layout.microbatches, layout.v, layout.zero, significant(memory), significant(seconds)
+    slower, staged = where(seconds > tie_seconds, significant(seconds), 0.0), where(layout.pp > 1, 1, 0)
+    first = significant(maximum(held_bytes - hbm_bytes, 0.0)), ring_is_exposed, slower, in_use, staged
+    then = layout.microbatches, layout.v, layout.zero, significant(held_bytes), significant(seconds)
     return Rank(*first, *then, *sizes, policy)
 
 
@@ -216,13 +216,13 @@ class Ranking:
 
 @formula
 def ranking(
-    c: Config, tokens: int, T: int, s: Slice, template: Layout = ANY, policies=KEPT, given=NOTHING, software=TUNED
+    c: Config, tokens: int, T: int, slice: Slice, template: Layout = ANY, policies=KEPT, fixed=NOTHING, software=TUNED
 ) -> Ranking:
     """Every mesh once, the best first; those that do not fit come last, by the bytes that they lack.
 
     template  whatever a layout says besides its axes, zero, microbatches, v and policy: pods, schedule, types of products and
               of what is stored
-    given     what of the layouts is not searched, under any name that they have
+    fixed     what of the layouts is not searched, under any name that they have
 
     >>> found = ranking(model("llama-2-13b"), 2**20, 4096, Slice(chip("v5p"), (4, 4, 4)))
     >>> str(found.layout(0)), len(found), found.fits
@@ -230,10 +230,10 @@ def ranking(
     """
     import numpy as np
 
-    hbm, least, low = s.chip.hbm_bytes, inf, (inf, inf)
+    hbm, least, low = slice.chip.hbm_bytes, inf, (inf, inf)
     rows, tried, fitting = [], 0, 0
-    for grid in grids(c, tokens, T, s, template, given):
-        priced = _priced(c, grid, tokens, T, s, policies, "zero" in given, software)
+    for grid in grids(c, tokens, T, slice, template, fixed):
+        priced = _priced(c, grid, tokens, T, slice, policies, "zero" in fixed, software)
         fits, held = priced.legal & (priced.memory <= hbm), np.where(priced.legal, priced.memory, inf)
         tried, fitting, least = tried + int(priced.legal.sum()), fitting + int(fits.sum()), min(least, held.min())
         took = np.where(fits, priced.careful, inf)
@@ -262,42 +262,44 @@ class _Priced:
     exposed: tuple
 
 
-def _priced(c: Config, grid: Layout, tokens, T, s: Slice, policies, any_name: bool, software: Software) -> _Priced:
+def _priced(
+    c: Config, layouts: Layout, tokens, T, slice: Slice, policies, keep_aliases: bool, software: Software
+) -> _Priced:
     """Whether layouts of arrays are in the set, and their seconds and bytes under each policy."""
     import numpy as np
 
-    any_policy = step(c, grid, tokens, T, s, "causal", software=software)
-    shape = np.broadcast_shapes(*(np.shape(getattr(grid, name)) for name in SEARCHED))
-    legal = np.stack([np.broadcast_to(keeps(c, grid, tokens, T, s, any_name), shape)] * len(policies), 1)
+    any_policy = step(c, layouts, tokens, T, slice, "causal", software=software)
+    shape = np.broadcast_shapes(*(np.shape(getattr(layouts, name)) for name in SEARCHED))
+    legal = np.stack([np.broadcast_to(keeps(c, layouts, tokens, T, slice, keep_aliases), shape)] * len(policies), 1)
     steps = [any_policy.keeping(policy) for policy in policies]
     numbers = zip(*((x.estimate.mid, careful_seconds(x), x.memory.total) for x in steps))
     by_policy = (np.stack([np.broadcast_to(x, shape) for x in column], 1) for column in numbers)
     return _Priced(legal, *by_policy, np.broadcast_to(exposed(any_policy), shape)[:, 0, 0])
 
 
-def _contenders(grid: Layout, priced: _Priced, held, took, policies, low) -> list:
+def _contenders(layouts: Layout, priced: _Priced, held_bytes, seconds, policies, best_seconds) -> list:
     """Columns of what may come first of its mesh in the end: what may be as good as the best, the fastest, or the smallest.
 
-    held, took  bytes of what is in the set, and careful seconds of what fits, infinite elsewhere
-    low         the fewest of these so far, of what is not exposed and of what is
+    held_bytes, seconds  bytes of what is in the set, and careful seconds of what fits, infinite elsewhere
+    best_seconds         the fewest of these so far, of what is not exposed and of what is
     """
     import numpy as np
 
-    fastest, smallest = (x.min((1, 2, 3), keepdims=True) for x in (took, held))
-    edge = EQUAL * np.where(priced.exposed, *low[::-1])[:, None, None, None]
-    fast = (took < inf) & (took <= maximum(edge, NEAR * fastest))
+    fastest, smallest = (x.min((1, 2, 3), keepdims=True) for x in (seconds, held_bytes))
+    edge = EQUAL * np.where(priced.exposed, *best_seconds[::-1])[:, None, None, None]
+    fast = (seconds < inf) & (seconds <= maximum(edge, NEAR * fastest))
     # A mesh in pieces may have nothing in the set.
-    may = fast | ((fastest == inf) & (held < inf) & (held <= NEAR * smallest))
+    may = fast | ((fastest == inf) & (held_bytes < inf) & (held_bytes <= NEAR * smallest))
     mesh, policy, zero, micro = np.nonzero(may)
-    sizes, pieces = [getattr(grid, axis).ravel()[mesh] for axis in AXES], grid.v.ravel()[mesh]
+    sizes, pieces = [getattr(layouts, axis).ravel()[mesh] for axis in AXES], layouts.v.ravel()[mesh]
     kept = np.array([POLICY_NAMES.index(name) for name in policies])[policy]
     numbers = priced.seconds[may], priced.careful[may], priced.memory[may], priced.exposed[mesh]
-    return [*sizes, grid.zero.ravel()[zero], grid.microbatches.ravel()[micro], pieces, kept, *numbers]
+    return [*sizes, layouts.zero.ravel()[zero], layouts.microbatches.ravel()[micro], pieces, kept, *numbers]
 
 
 @formula
 def search(
-    c: Config, tokens: int, T: int, s: Slice, template: Layout = ANY, policies=KEPT, top: int = 10, software=TUNED
+    c: Config, tokens: int, T: int, slice: Slice, template: Layout = ANY, policies=KEPT, top: int = 10, software=TUNED
 ) -> Ranking:
     """The layouts with the fewest estimated seconds (`Step.estimate`), of all that fit: of each design the best.
 
@@ -309,9 +311,9 @@ def search(
     >>> [str(step.layout) for step in found.best]
     ['dp=64 zero=2 microbatches=2 policy=everything']
     """
-    every = ranking(c, tokens, T, s, template, policies, software=software)
+    every = ranking(c, tokens, T, slice, template, policies, software=software)
     heads = [n for n, *_ in every.designs if n < (every.fits or every.tight)][:top]
-    steps = (step(c, every.layout(n), tokens, T, s, "causal", software=software) for n in heads)
+    steps = (step(c, every.layout(n), tokens, T, slice, "causal", software=software) for n in heads)
     return replace(every, best=tuple(steps))
 
 
@@ -323,16 +325,16 @@ def smallest(
     chip: Chip,
     policies: tuple[str, ...] = KEPT,
     template: Layout = ANY,
-    beyond: int = 0,
-    most: int = LARGEST,
+    min_chips: int = 0,
+    max_chips: int = LARGEST,
 ) -> Machine | None:
-    """The smallest machine of more than `beyond` chips, and of no more than `most`, on which some layout of a step fits, or None.
+    """The smallest machine of `min_chips` to `max_chips` chips, on which some layout of a step fits, or None.
 
     >>> str(smallest(model("llama-2-13b"), 2**20, 4096, chip("v5e")))
     '4x4'
     """
-    for m in machines(chip, most):
-        if m.chips > beyond and ranking(c, tokens, T, m.slice, replace(template, pods=m.pods), policies).fitting:
+    for m in machines(chip, max_chips):
+        if m.chips >= min_chips and ranking(c, tokens, T, m.slice, replace(template, pods=m.pods), policies).fitting:
             return m
     return None
 

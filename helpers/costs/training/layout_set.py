@@ -92,9 +92,9 @@ def check(c: Config, layout: Layout, tokens, T, machine: Slice | Chip) -> None:
             raise ValueError(SENTENCES[broken].format(**_words(c, layout, tokens, T, machine)))
 
 
-def _room(layout: Layout, s: Slice):
+def _room(layout: Layout, slice: Slice):
     """Chips that axes have to take: of a slice, or of all domains."""
-    return s.chips if s.chip.axes else s.chips * layout.pods
+    return slice.chips if slice.chip.axes else slice.chips * layout.pods
 
 
 def _words(c: Config, a: Layout, tokens, T, machine: Slice | Chip) -> dict:
@@ -139,25 +139,25 @@ def factors(n: int, k: int) -> Iterator[tuple[int, ...]]:
 
 
 @formula
-def meshes(c: Config, tokens: int, T: int, s: Slice, template: Layout = ANY, given: Mapping = NOTHING):
+def meshes(c: Config, tokens: int, T: int, slice: Slice, template: Layout = ANY, fixed: Mapping = NOTHING):
     """One array for each axis, of all the meshes that keep the rules with one microbatch or more.
 
     template  has the pods and the schedule
-    given     sizes of axes that are not searched
+    fixed     sizes of axes that are not searched
 
     >>> {a: len(x) for a, x in meshes(model("llama-2-13b"), 2**20, 4096, Slice(chip("v5p"), (4, 4, 4))).items()}
     {'tp': 194, 'cp': 194, 'ep': 194, 'fsdp': 194, 'dp': 194, 'pp': 194}
     """
     import numpy as np
 
-    rows = np.array(list(factors(_room(template, s), len(AXES))))
-    for axis in given.keys() & {*AXES}:
-        rows = rows[rows[:, AXES.index(axis)] == given[axis]]
+    rows = np.array(list(factors(_room(template, slice), len(AXES))))
+    for axis in fixed.keys() & {*AXES}:
+        rows = rows[rows[:, AXES.index(axis)] == fixed[axis]]
     rows = rows[rows[:, AXES.index("pp")] <= c.L + TABLES]
     for axis, size in (("tp", c.N), ("cp", T), ("ep", c.moe.E if c.moe else 1)):
         rows = rows[size % rows[:, AXES.index(axis)] == 0]  # most go here, and fast
     layouts = Layout(**dict(zip(AXES, rows.T)), pods=template.pods, schedule=template.schedule)
-    return dict(zip(AXES, rows[reduce(and_, rules(c, layouts, tokens, T, s).values())].T))
+    return dict(zip(AXES, rows[reduce(and_, rules(c, layouts, tokens, T, slice).values())].T))
 
 
 @formula
@@ -172,22 +172,22 @@ def interleavings(c: Config, pp: int, schedule: str = "1F1B") -> tuple[int, ...]
 
 
 @formula
-def grids(c: Config, tokens: int, T: int, s: Slice, template: Layout = ANY, given: Mapping = NOTHING):
+def grids(c: Config, tokens: int, T: int, slice: Slice, template: Layout = ANY, fixed: Mapping = NOTHING):
     """Layouts of arrays that broadcast: meshes down, each with every v, then zero, then microbatches; together they are all layouts.
 
     A number of microbatches that does not divide a mesh's sequences, or is no multiple of pp where v asks for one, is among them;
     `rules` tells.
 
     template  whatever they have besides: pods, schedule, types of products and of what is stored
-    given     what of it is not searched: sizes of axes, zero, microbatches, v
+    fixed     what of it is not searched: sizes of axes, zero, microbatches, v
     """
     import numpy as np
 
-    sizes = meshes(c, tokens, T, s, template, given)
-    stages = [(given["v"],) if "v" in given else interleavings(c, pp, template.schedule) for pp in sizes["pp"]]
+    sizes = meshes(c, tokens, T, slice, template, fixed)
+    stages = [(fixed["v"],) if "v" in fixed else interleavings(c, pp, template.schedule) for pp in sizes["pp"]]
     sizes = {axis: np.repeat(n, [len(some) for some in stages]) for axis, n in sizes.items()}
     sizes["v"] = np.array([v for some in stages for v in some])
-    tried = {"zero": range(4), "microbatches": divisors(tokens // T)} | {name: [x] for name, x in given.items()}
+    tried = {"zero": range(4), "microbatches": divisors(tokens // T)} | {name: [x] for name, x in fixed.items()}
     zero, microbatches = np.array(tried["zero"])[:, None], np.array(tried["microbatches"], float)
     for begin in range(0, len(sizes["tp"]), BLOCK):
         block = {axis: n[begin : begin + BLOCK, None, None].astype(float) for axis, n in sizes.items()}
@@ -195,8 +195,8 @@ def grids(c: Config, tokens: int, T: int, s: Slice, template: Layout = ANY, give
 
 
 @formula
-def keeps(c: Config, layout: Layout, tokens, T, s: Slice, any_name: bool = False):
-    """Whether a layout is in the set: it keeps all rules, and has no simpler name, unless `any_name` will do.
+def keeps(c: Config, layout: Layout, tokens, T, slice: Slice, keep_aliases: bool = False):
+    """Whether a layout is in the set: it keeps all rules, and has no simpler name, unless `keep_aliases` will do.
 
     Where nobody has the same weights, zero shares nothing; and with zero=3, chips along dp share weights as those along fsdp do.
 
@@ -207,7 +207,7 @@ def keeps(c: Config, layout: Layout, tokens, T, s: Slice, any_name: bool = False
     """
     copies, zero = layout.dp * layout.cp * layout.ep > 1, layout.zero
     simplest = (zero == 0) | (copies & ((zero < 3) | (layout.dp == 1)))
-    return reduce(and_, rules(c, layout, tokens, T, s).values(), simplest | any_name)
+    return reduce(and_, rules(c, layout, tokens, T, slice).values(), simplest | keep_aliases)
 
 
 # How layers lie over the devices of a pipeline.
@@ -274,8 +274,11 @@ def device_stages(c: Config, layout: Layout, position: str, device) -> tuple[tup
 
 
 @formula
-def slowest_stage(c: Config, layer, head, layout: Layout):
-    """Seconds of the slowest stage, of those of a layer and of the unembedding."""
-    most, even = stage_layers(c, layout), c.L / layout.pp * layer
-    fullest = maximum(maximum(most * layer, last_layers(c, layout) * layer + head), even + head / layout.pp)
-    return where(divides(c, layout), even + head, fullest)
+def slowest_stage(c: Config, layer_seconds, head_seconds, layout: Layout):
+    """Seconds of the slowest stage, from those of a layer and those of the head, which is the unembedding."""
+    most, even = stage_layers(c, layout), c.L / layout.pp * layer_seconds
+    fullest = maximum(
+        maximum(most * layer_seconds, last_layers(c, layout) * layer_seconds + head_seconds),
+        even + head_seconds / layout.pp,
+    )
+    return where(divides(c, layout), even + head_seconds, fullest)

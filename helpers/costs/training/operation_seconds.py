@@ -212,36 +212,37 @@ class Pace:
         """How much longer kernels take than tuned ones."""
         return 1.0 if self.software.tuned else self.k.usual
 
-    def product(self, p: Product, dtype: str | None = None):
+    def product(self, product: Product, dtype: str | None = None):
         """One product, or a group of them in one kernel: FLOPs, with tiles and waves that are not full, and bytes."""
         dtype = self.products if dtype is None else dtype
         gain = published(self.chip, dtype) / self.chip.rate("bf16")
-        tiles = ceil(p.m / TILE[0]) * ceil(p.n / TILE[1]) * p.groups
-        full = p.m * p.n * p.groups / (TILE[0] * TILE[1] * tiles)
+        tiles = ceil(product.m / TILE[0]) * ceil(product.n / TILE[1]) * product.groups
+        full = product.m * product.n * product.groups / (TILE[0] * TILE[1] * tiles)
         waves = wave_efficiency(tiles, self.chip.cores) if self.gpu else 1.0
-        math = p.flops / (self.peak * (1 + (gain - 1) * self.k.eight) * full * waves)
-        read = STORED.get(dtype, 2) * (p.m * p.k + p.k * p.n) + 2 * p.m * p.n
-        return self.usual * (sqrt(math**2 + (read * p.groups / self.memory) ** 2) + self.launch)
+        math = product.flops / (self.peak * (1 + (gain - 1) * self.k.eight) * full * waves)
+        read = STORED.get(dtype, 2) * (product.m * product.k + product.k * product.n) + 2 * product.m * product.n
+        return self.usual * (sqrt(math**2 + (read * product.groups / self.memory) ** 2) + self.launch)
 
-    def passes(self, p: Product, dtype: str | None = None):
+    def passes(self, product: Product, dtype: str | None = None):
         """A product forward, and the two of its backward pass."""
-        return self.product(p, dtype), sum(self.product(b, dtype) for b in p.backward)
+        return self.product(product, dtype), sum(self.product(b, dtype) for b in product.backward)
 
-    def attention(self, a: Attention):
+    def attention(self, attention: Attention):
         """Forward and backward; a fused backward pass makes the scores again. Short blocks of keys leave a kernel few tiles."""
+        width, hops = attention.width, attention.hops
         if self.software.attention == "stored":
-            math = a.flops(masked=False) / (self.peak * a.width / (2 * STEP * ceil(a.width / (2 * STEP))))
-            moved = 2 * a.scores / self.memory
+            math = attention.flops(masked=False) / (self.peak * width / (2 * STEP * ceil(width / (2 * STEP))))
+            moved = 2 * attention.scores / self.memory
             passes = (sqrt((n * math) ** 2 + (s * moved) ** 2) for n, s in zip((1, 2), SCORES))
             return tuple(seconds + STORED_KERNELS * self.launch for seconds in passes)
         half = self.k.half * self.chip.rate("bf16") / A100_BF16 * (1.0 if self.gpu else TORUS)
-        rate = self.chip.rate("bf16") * self.power * self.k.attention / (1 + half * a.hops / a.every)
-        rate = rate * a.width / (STEP * ceil(a.width / STEP)) * (128 + NARROW) / 128 * a.width / (a.width + NARROW)
+        rate = self.chip.rate("bf16") * self.power * self.k.attention / (1 + half * hops / attention.every)
+        rate = rate * width / (STEP * ceil(width / STEP)) * (128 + NARROW) / 128 * width / (width + NARROW)
         unmasked = self.software.attention == "unmasked"
         if (unmasked or self.software.attention == "earlier") and self.chip.generation != "ampere":
             rate = rate * OLD
-        forward = a.flops(masked=not unmasked) / rate
-        return forward + a.hops * self.launch, BACKWARD * forward + 2 * a.hops * self.launch
+        forward = attention.flops(masked=not unmasked) / rate
+        return forward + hops * self.launch, BACKWARD * forward + 2 * hops * self.launch
 
     def stream(self, numbers, kernels=0):
         """Arrays of two bytes a number through HBM, in so many kernels."""
@@ -256,12 +257,12 @@ class Pace:
         calls = self.software.gathers if "fsdp" in send.axes else 1
         return calls * collective_seconds(send.kind, send.bytes / calls, group, rates, send.copies, send.reached(group))
 
-    def rate(self, n, inside):
-        """Bytes/s, one way, that each of n chips gets in a ring of them, if neighbours in it are `inside` chips apart."""
-        group = adjacent(self.chip, n)
+    def rate(self, chips, distance):
+        """Bytes/s, one way, that each of so many chips gets in a ring, if neighbours in it are `distance` chips apart."""
+        group = adjacent(self.chip, chips)
         if self.gpu:
-            members = maximum(1.0, minimum(n, self.chip.pod[0] / inside))
-            group = in_domains(members, n / members, self.chip.neighbours)
+            members = maximum(1.0, minimum(chips, self.chip.pod[0] / distance))
+            group = in_domains(members, chips / members, self.chip.neighbours)
         rates = self.rates()
         seconds = collective_seconds("AllGather", 1.0, group, replace(rates, hop=0.0, network_hop=0.0))
-        return where(n > 1, (1 - 1 / n) / nonzero(seconds), rates.link)
+        return where(chips > 1, (1 - 1 / chips) / nonzero(seconds), rates.link)

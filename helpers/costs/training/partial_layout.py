@@ -26,8 +26,8 @@ LOOSENED = ("policy", "microbatches", "zero", "v", *AXES[::-1])
 
 
 @formula
-def unfolded(given: Mapping, chips: int) -> dict:
-    """What is given, in the axes of `Layout`: as Megatron-LM counts if it has etp, or if the axes could not multiply to the chips.
+def unfolded(axis_sizes: Mapping, chips: int) -> dict:
+    """Typed sizes in the axes of `Layout`: as Megatron-LM counts if it has etp, or if the axes could not multiply to the chips.
 
     >>> unfolded({"tp": 8, "pp": 4, "ep": 16}, 64), unfolded({"tp": 2, "pp": 16, "ep": 64, "dp": 32}, 1024)
     ({'tp': 8, 'pp': 4, 'ep': 2}, {'tp': 2, 'pp': 16, 'ep': 32, 'dp': 1})
@@ -37,9 +37,9 @@ def unfolded(given: Mapping, chips: int) -> dict:
     Traceback (most recent call last):
     ValueError: ep=4 chips for experts are no multiple of tp=8: here every chip of tp has experts of its own.
     """
-    values = {name: x for name, x in given.items() if name != FOLDED}
+    values = {name: x for name, x in axis_sizes.items() if name != FOLDED}
     taken = prod(values.get(axis, 1) for axis in AXES)
-    if "ep" not in values or (FOLDED not in given and chips % taken == 0):
+    if "ep" not in values or (FOLDED not in axis_sizes and chips % taken == 0):
         return values
     tp, ep = values.get("tp", 1), values["ep"]
     if ep % tp:
@@ -67,12 +67,12 @@ class Completed:
 
 @formula(signed="T tokens")
 def completed_layout(
-    c: Config, given: Mapping, tokens, T, s: Slice, template: Layout, software: Software = TUNED
+    c: Config, fixed: Mapping, tokens, T, slice: Slice, template: Layout, software: Software = TUNED
 ) -> Completed:
-    """The fastest layout that has what is given, of those that fit, or the one that lacks least; ValueError, in one sentence, if
-    what is given breaks a rule.
+    """The fastest layout that has what is fixed, of those that fit, or the one that lacks least; ValueError, in one sentence, if
+    what is fixed breaks a rule.
 
-    given     names of GRAMMAR with their values, as `unfolded` leaves them
+    fixed     names of GRAMMAR with their values, as `unfolded` leaves them
     template  what it has besides: pods, what is stored
 
     >>> case = model("llama-3-70b"), {"tp": 8, "pp": 4}, 2**20, 4096, Slice(chip("H100"), (8,)), Layout(pods=8)
@@ -80,28 +80,28 @@ def completed_layout(
     >>> str(found.layout), found.chosen
     ('fsdp=2 tp=8 pp=4 pods=8 microbatches=32 v=4 policy=everything', ('fsdp', 'microbatches', 'v', 'policy'))
     """
-    free = {name: x for name, x in given.items() if name not in (*SEARCHED, "policy", "pods")}
+    free = {name: x for name, x in fixed.items() if name not in (*SEARCHED, "policy", "pods")}
     template = replace(template, **free)
     if listed := template.device_layers:
-        given = {"pp": len(listed)} | given
-        if (len(listed), sum(listed)) != (given["pp"], c.L):
-            laid = replace(template, pp=given["pp"])
+        fixed = {"pp": len(listed)} | fixed
+        if (len(listed), sum(listed)) != (fixed["pp"], c.L):
+            laid = replace(template, pp=fixed["pp"])
             raise ValueError(SENTENCES["layers"].format(a=laid, c=c, listed=sum(listed), devices=len(listed)))
 
-    def search(fixed: Mapping) -> Ranking:
-        policies = (fixed["policy"],) if "policy" in fixed else KEPT
-        searched = {name: x for name, x in fixed.items() if name in SEARCHED}
-        return ranking(c, tokens, T, s, template, policies, searched, software)
+    def search(sizes: Mapping) -> Ranking:
+        policies = (sizes["policy"],) if "policy" in sizes else KEPT
+        searched = {name: x for name, x in sizes.items() if name in SEARCHED}
+        return ranking(c, tokens, T, slice, template, policies, searched, software)
 
-    found, defaults = search(given), replace(template, **{name: x for name, x in given.items() if name != "pods"})
+    found, defaults = search(fixed), replace(template, **{name: x for name, x in fixed.items() if name != "pods"})
     if not len(found):
-        check(c, replace(defaults, stored=BF16), tokens, T, s)
+        check(c, replace(defaults, stored=BF16), tokens, T, slice)
         return Completed(defaults, ())
     layout, nearest = found.layout(0), None
     chosen = tuple(name for name in GRAMMAR if getattr(layout, name) != getattr(defaults, name))
     if not found.fits:
-        for name in filter(given.__contains__, LOOSENED):
-            other = search({key: x for key, x in given.items() if key != name})
+        for name in filter(fixed.__contains__, LOOSENED):
+            other = search({key: x for key, x in fixed.items() if key != name})
             if other.fits:
                 nearest = other.layout(0)
                 break

@@ -114,14 +114,14 @@ def zb_v(p: int, m: int) -> Orders:
         needs = [next((done[n] for n in ways if n in done), tick + 1) for ways in _needs(task, 2 * p)]
         return task.micro < m and max(needs, default=0) <= tick
 
-    def following(d: int, tick: int) -> Task | None:
-        """What device d can begin now."""
-        early, late = d, 2 * p - 1 - d
+    def following(device: int, tick: int) -> Task | None:
+        """What a device can begin now."""
+        early, late = device, 2 * p - 1 - device
         kept = sum(count[stage, "F"] - count[stage, "W"] for stage in (early, late))
         forward = [Task(stage, count[stage, "F"], "F") for stage in (late, early) if kept < 2 * p]
         back = [Task(stage, count[stage, "B"], "B") for stage in (early, late)]
         weights = [Task(stage, count[stage, "W"], "W") for stage in (late, early)]
-        ahead = [*back, *forward] if orders[d] and orders[d][-1].kind == "F" else [*forward, *back]
+        ahead = [*back, *forward] if orders[device] and orders[device][-1].kind == "F" else [*forward, *back]
         return next((task for task in (*ahead, *weights) if ready(task, tick)), None)
 
     tick = 0
@@ -169,20 +169,20 @@ def pipeline(name: str, p: int, m: int, v: int = 1) -> Orders:
     return interleaved(p, m, v) if name in INTERLEAVES else PIPELINES[name](p, m)
 
 
-def _split(p: int, m: int, ahead: Sequence[int], behind: Sequence[int]) -> Orders:
+def _split(p: int, m: int, forward_lead: Sequence[int], gradient_lag: Sequence[int]) -> Orders:
     """F and B in turn as in 1F1B, and after a B the W of an earlier microbatch.
 
-    ahead   microbatches that each device has between F and B
-    behind  and those between B and W; once its F are over, it does a W after every B
+    forward_lead  microbatches that each device has between F and B
+    gradient_lag  and those between B and W; once its F are over, it does a W after every B
     """
     out = []
     for d in range(p):
-        n = min(m, ahead[d])
+        n = min(m, forward_lead[d])
         order = [Task(d, i, "F") for i in range(n)]
         f, w = n, 0
         for b in range(m):
             order.append(Task(d, b, "B"))
-            if b - w >= behind[d] or f == m:
+            if b - w >= gradient_lag[d] or f == m:
                 order.append(Task(d, w, "W"))
                 w += 1
             if f < m:
@@ -292,14 +292,14 @@ def simulate(orders: Sequence[Sequence[tuple]], F: float = 1.0, B: float = 1.0, 
     return Timeline(tuple(sorted(events, key=lambda e: (e.start, e.device))), len(orders))
 
 
-def _needs(t: Task, stages: int) -> list[tuple[Task, ...]]:
+def _needs(task: Task, stages: int) -> list[tuple[Task, ...]]:
     """What must be done before a task; of several in a tuple whichever the schedule has."""
-    if t.kind == "F":
-        return [(Task(t.stage - 1, t.micro, "F"),)] if t.stage else []
-    same_stage = [(Task(t.stage, t.micro, "B" if t.kind == "W" else "F"),)]
-    if t.kind == "W" or t.stage == stages - 1:
+    if task.kind == "F":
+        return [(Task(task.stage - 1, task.micro, "F"),)] if task.stage else []
+    same_stage = [(Task(task.stage, task.micro, "B" if task.kind == "W" else "F"),)]
+    if task.kind == "W" or task.stage == stages - 1:
         return same_stage
-    return [*same_stage, (Task(t.stage + 1, t.micro, "B"), Task(t.stage + 1, t.micro, "BW"))]
+    return [*same_stage, (Task(task.stage + 1, task.micro, "B"), Task(task.stage + 1, task.micro, "BW"))]
 
 
 def _checked(orders: Orders) -> int:

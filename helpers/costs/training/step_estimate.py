@@ -84,28 +84,33 @@ class Prices:
 
 @formula
 def prices(
-    c: Config, chip: Chip, layout: Layout, listed: Operations, software: Software = TUNED, k: Constants = CONSTANTS
+    c: Config,
+    chip: Chip,
+    layout: Layout,
+    ops: Operations,
+    software: Software = TUNED,
+    constants: Constants = CONSTANTS,
 ) -> Prices:
     """What the operations of a step take on a chip."""
-    layout, pace = shared(layout, chip), Pace(chip, software, layout.products, k)
+    layout, pace = shared(layout, chip), Pace(chip, software, layout.products, constants)
     along = groups_near(layout, chip)
-    layers = tuple(_layer(layer, pace, along) for layer in listed.layers)
-    head = sum(pace.passes(listed.head, "bf16")) + LOGITS * listed.rows * c.V / layout.tp / pace.memory
-    handed = sum((send.forward + send.backward) * pace.send(send, along(*send.axes)) for send in listed.handed)
+    layers = tuple(_layer(layer, pace, along) for layer in ops.layers)
+    head = sum(pace.passes(ops.head, "bf16")) + LOGITS * ops.rows * c.V / layout.tp / pace.memory
+    handed = sum((send.forward + send.backward) * pace.send(send, along(*send.axes)) for send in ops.handed)
     sums = 0.0  # of gradients over copies of the model, and gathers of what these share
-    for layer, priced in zip(listed.layers, layers):
+    for layer, priced in zip(ops.layers, layers):
         runs = sum(
             (send.update + (send.backward * layout.microbatches if "fsdp" not in send.axes else 0)) * seconds
             for send, seconds, _ in priced.sends
             if send.role in ("weights", "gradients")
         )
         sums = sums + layer.count / layout.pp * runs
-    pods = sum(pace.send(send, in_domains(1, layout.pods)) for send in listed.pods)
-    update = _update(listed, layout, chip, pace) + _muon(listed, layout, pace)
-    return Prices(listed, pace, layers, head, handed, sums, pods, update)
+    pods = sum(pace.send(send, in_domains(1, layout.pods)) for send in ops.pods)
+    update = _update(ops, layout, chip, pace) + _muon(ops, layout, pace)
+    return Prices(ops, pace, layers, head, handed, sums, pods, update)
 
 
-def _layer(layer: Layer, pace: Pace, along) -> LayerPrices:
+def _layer(layer: Layer, pace: Pace, groups_along) -> LayerPrices:
     attention = pace.attention(layer.attention)
     products = [pace.passes(p, "bf16" if p.role == "router" else None) for p in layer.products]
     stream = [pace.stream(numbers, KERNELS) for numbers in layer.streamed]
@@ -113,26 +118,26 @@ def _layer(layer: Layer, pace: Pace, along) -> LayerPrices:
     if layer.kind.moe and pace.gpu:  # between full overlap of host and chip and none
         host = pace.host(next(p.groups for p in layer.products if p.role == "experts")) / 3
         forward, backward = sqrt(forward**2 + host**2), sqrt(backward**2 + (2 * host) ** 2)
-    groups = [(send, along(*send.axes)) for send in layer.sends if send.runs]
+    groups = [(send, groups_along(*send.axes)) for send in layer.sends if send.runs]
     sends = tuple((send, pace.send(send, group), where(group.domains > 1, 0, 1)) for send, group in groups)
     return LayerPrices(forward, backward, attention, stream[0], pace.usual * layer.latent / pace.peak, sends)
 
 
-def _update(listed: Operations, layout: Layout, chip: Chip, pace: Pace):
+def _update(ops: Operations, layout: Layout, chip: Chip, pace: Pace):
     """Seconds of the optimizer, on the fullest chip or on its host."""
-    mine = listed.held.share(layout, layout.zero >= 1)
+    mine = ops.held.share(layout, layout.zero >= 1)
     if layout.offload != "optimizer":
         return (GRADIENT + 2 * layout.stored.state + WEIGHT) * mine / pace.memory
     chips = layout.chips * layout.pods
     return mine * (HOST_BYTES / (_pcie(chip) * pace.k.link) + HOST_ADAM * minimum(chips, chip.chips_per_host))
 
 
-def _muon(listed: Operations, layout: Layout, pace: Pace):
+def _muon(ops: Operations, layout: Layout, pace: Pace):
     """Seconds of Muon's products: of a matrix a by b, a no longer than b, 4a²b + 2a³ FLOPs a step, shared as its state is."""
     if layout.optimizer != "Muon":
         return 0.0
     total = 0.0
-    for layer in listed.layers:
+    for layer in ops.layers:
         for p in layer.products:
             a, b = minimum(p.n, p.k), maximum(p.n, p.k)
             total = total + layer.count * p.groups * (4 * a**2 * b + 2 * a**3)
@@ -148,7 +153,7 @@ def _pcie(chip: Chip) -> float:
 
 @formula
 def step_seconds(
-    c: Config, chip: Chip, layout: Layout, B, T, software: Software = TUNED, k: Constants = CONSTANTS
+    c: Config, chip: Chip, layout: Layout, B, T, software: Software = TUNED, constants: Constants = CONSTANTS
 ) -> Estimate:
     """Seconds of a training step on B sequences of T tokens, on as many chips as the layout takes.
 
@@ -160,39 +165,40 @@ def step_seconds(
     """
     check(c, layout, B * T, T, chip)
     layout = shared(layout, chip)
-    return estimated(c, chip, layout, prices(c, chip, layout, operations(c, layout, B, T), software, k))
+    return estimated(c, chip, layout, prices(c, chip, layout, operations(c, layout, B, T), software, constants))
 
 
 @formula
-def estimated(c: Config, chip: Chip, layout: Layout, priced: Prices) -> Estimate:
-    """The same of a step whose operations are priced, with the ends of its interval."""
-    parts = _parts(c, chip, shared(layout, chip), priced)
+def estimated(c: Config, chip: Chip, layout: Layout, prices: Prices) -> Estimate:
+    """Seconds of a step whose operations are priced, with the ends of the interval."""
+    parts = _parts(c, chip, shared(layout, chip), prices)
     mid, measured = sum(parts.values()), bool(chip.generation)
     wide = prod((SPREAD["always"], SPREAD["experts"] if c.moe else 1.0, 1.0 if measured else SPREAD["chip"]))
     return Estimate(mid / wide, mid, mid * wide, parts, "" if measured else chip.lender)
 
 
-def _parts(c: Config, chip: Chip, layout: Layout, p: Prices) -> dict:
+def _parts(c: Config, chip: Chip, layout: Layout, prices: Prices) -> dict:
     """Seconds of a step by what takes them."""
-    rounds, pace, shares = p.operations.rounds, p.pace, [layer.count / c.L for layer in p.operations.layers]
-    kinds = [_parts_of_layer(layer, layout, pace) for layer in p.layers]
+    ops, pace = prices.operations, prices.pace
+    rounds, shares = ops.rounds, [layer.count / c.L for layer in ops.layers]
+    kinds = [_parts_of_layer(layer, layout, pace) for layer in prices.layers]
     layer = {name: sum(share * parts[name] for share, parts in zip(shares, kinds)) for name in kinds[0]}
-    both, forward = sum(layer.values()), sum(share * priced.forward for share, priced in zip(shares, p.layers))
-    stage, even = slowest_stage(c, both, p.head, layout), c.L / layout.pp * both
+    both, forward = sum(layer.values()), sum(share * priced.forward for share, priced in zip(shares, prices.layers))
+    stage, even = slowest_stage(c, both, prices.head, layout), c.L / layout.pp * both
     ahead, back = c.L / layout.pp * forward, c.L / layout.pp * (both - forward)
     whole = divides(c, layout)
-    last = where(whole, p.head, p.head / layout.pp)  # of a stage that is as full as the others
+    last = where(whole, prices.head, prices.head / layout.pp)  # of a stage that is as full as the others
     # Of interleaved stages the next one computes while an activation travels (Megatron-LM's `overlap-p2p-communication`).
-    hidden = maximum(pace.k.data * p.handed, p.handed - even) if pace.software.overlaps else p.handed
-    handed = where(layout.v > 1, hidden, p.handed)
+    hidden = maximum(pace.k.data * prices.handed, prices.handed - even) if pace.software.overlaps else prices.handed
+    handed = where(layout.v > 1, hidden, prices.handed)
     return {name: rounds * c.L / layout.pp * seconds for name, seconds in layer.items()} | {
         "unembedding": rounds * last,
         "uneven": where(whole, 0.0, rounds * maximum(stage - even - last, 0.0)),
         "sends": rounds * handed,
         "bubble": idle(layout.schedule, layout.pp, rounds, layout.v, ahead, back / 2, back / 2),
-        "gradients": _gradients(p, layout, back),
-        "update": p.update,
-        "host": _host(c, layout, chip, p, rounds * (stage + handed)),
+        "gradients": _gradients(prices, layout, back),
+        "update": prices.update,
+        "host": _host(c, layout, chip, prices, rounds * (stage + handed)),
     }
 
 
@@ -206,15 +212,17 @@ def _parts_of_layer(layer: LayerPrices, layout: Layout, pace: Pace) -> dict:
     again = {"everything": 0.0, **some}.get(layout.policy, layer.forward)
     waits = (pace.k.tensor if pace.gpu else pace.k.data) if overlaps else 1.0
 
-    def passes(chosen, inside=False):  # seconds of both passes' collectives, or of those that are inside a domain
-        runs = [(s.passes(layout.policy), took * (near if inside else 1)) for s, took, near in layer.sends if chosen(s)]
+    def passes(picks, in_domain=False):  # seconds of both passes' collectives, or of those that are inside a domain
+        runs = [
+            (s.passes(layout.policy), took * (near if in_domain else 1)) for s, took, near in layer.sends if picks(s)
+        ]
         return tuple(sum((times[i] * seconds for times, seconds in runs), 0.0) for i in (0, 1))
 
-    def beside(sent, forward, backward):
+    def beside(send_seconds, forward, backward):
         if not overlaps:
-            return sum(sent)
-        slows = pace.k.data * sum(sent)
-        outlasts = maximum(0.0, sent[0] - forward) + maximum(0.0, sent[1] - backward)
+            return sum(send_seconds)
+        slows = pace.k.data * sum(send_seconds)
+        outlasts = maximum(0.0, send_seconds[0] - forward) + maximum(0.0, send_seconds[1] - backward)
         # Tuned programs fetch far enough ahead that links are busy while products are slowed.
         return maximum(slows, outlasts) if pace.software.tuned else slows + outlasts
 
@@ -234,22 +242,23 @@ def _parts_of_layer(layer: LayerPrices, layout: Layout, pace: Pace) -> dict:
     }
 
 
-def _gradients(p: Prices, layout: Layout, backward):
-    """Seconds of sums of gradients that nothing hides; `backward` are those of one microbatch's pass."""
-    if not p.pace.software.overlaps:
-        return p.sums + p.pods
+def _gradients(prices: Prices, layout: Layout, backward_seconds):
+    """Seconds of sums of gradients that nothing hides; `backward_seconds` are those of one microbatch's pass."""
+    if not prices.pace.software.overlaps:
+        return prices.sums + prices.pods
     runs = where(layout.zero == 2, layout.microbatches, 1)
-    return maximum(0.0, p.sums - BEHIND * backward * runs) + p.pace.k.data * (p.sums + p.pods)
+    slowing = prices.pace.k.data * (prices.sums + prices.pods)
+    return maximum(0.0, prices.sums - BEHIND * backward_seconds * runs) + slowing
 
 
-def _host(c: Config, layout: Layout, chip: Chip, p: Prices, passes):
+def _host(c: Config, layout: Layout, chip: Chip, prices: Prices, pass_seconds):
     """Seconds that nothing hides of taking kept activations down to the host and up again; most hides behind the passes."""
     if layout.offload != "activations":
         return 0.0
     kept = sum(arrays(c, LayerKind(), layout.policy, 1).values()) * c.L / layout.pp / layout.tp
-    moved = 4 * p.operations.rounds * p.operations.rows * kept / (_pcie(chip) * p.pace.k.link)
+    moved = 4 * prices.operations.rounds * prices.operations.rows * kept / (_pcie(chip) * prices.pace.k.link)
     # Behind two thirds of the passes: chosen, for no published step has any.
-    return moved * p.pace.k.data + maximum(0.0, moved * (1 - p.pace.k.data) - passes * 2 / 3)
+    return moved * prices.pace.k.data + maximum(0.0, moved * (1 - prices.pace.k.data) - pass_seconds * 2 / 3)
 
 
 @formula

@@ -119,9 +119,9 @@ class Held:
     dense: float
     experts: float
 
-    def share(self, layout: Layout, by_zero=True):
+    def share(self, layout: Layout, zero_shares=True):
         """Those that it keeps: fsdp shares all of them, and zero among chips that would have the same, if it shares these."""
-        copies, ep = where(by_zero, layout.dp * layout.cp, 1), where(by_zero, layout.ep, 1)
+        copies, ep = where(zero_shares, layout.dp * layout.cp, 1), where(zero_shares, layout.ep, 1)
         return (self.dense / (copies * ep) + self.experts / copies) / layout.fsdp
 
 

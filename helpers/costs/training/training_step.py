@@ -234,7 +234,7 @@ class Step:
 
 @formula(signed="T tokens")
 def step(
-    c: Config, layout: Layout, tokens, T, s: Slice, count: str = "all", hop: float | None = None, software=TUNED
+    c: Config, layout: Layout, tokens, T, slice: Slice, count: str = "all", hop: float | None = None, software=TUNED
 ) -> Step:
     """What a training step of `tokens` in sequences of T does on a slice, or on `layout.pods` of them. It has no `offload`.
 
@@ -249,10 +249,10 @@ def step(
     if layout.offload:
         raise ValueError(f"a step has no price for {layout.offload} in the host's memory: leave offload out")
     known(layout.policy)
-    published(s.chip, layout.products)
-    check(c, layout, tokens, T, s)
-    listed = operations(c, shared(layout, s.chip), tokens / T, T)
-    return Step(c, layout, s, tokens, T, listed, count, s.chip.hop if hop is None else hop, software)
+    published(slice.chip, layout.products)
+    check(c, layout, tokens, T, slice)
+    listed = operations(c, shared(layout, slice.chip), tokens / T, T)
+    return Step(c, layout, slice, tokens, T, listed, count, slice.chip.hop if hop is None else hop, software)
 
 
 @formula
@@ -300,13 +300,13 @@ def peak_memory(c: Config, chip: Chip, layout: Layout, B, T, software: Software 
 
 
 @formula
-def fullest(c: Config, chip: Chip, layout: Layout, listed: Operations, T, software: Software = TUNED) -> DeviceMemory:
+def fullest(c: Config, chip: Chip, layout: Layout, ops: Operations, T, software: Software = TUNED) -> DeviceMemory:
     """The same, of a step whose operations are known."""
-    layers, tokens = listed.layers, layout.stored.activation * listed.rows  # bytes, if a number is kept of each token
+    layers, tokens = ops.layers, layout.stored.activation * ops.rows  # bytes, if a number is kept of each token
     matrix = _most(layers, [maximum(*(p.weights for p in layer.products)) for layer in layers])
     again = tokens * _most(layers, _kept(c, layers, layout, "everything", T, software))
     # PyTorch's pipelines: no resharding, and no sum before the last microbatch.
-    whole = (2 + layout.stored.gradient) * (listed.held.dense + listed.held.experts)
+    whole = (2 + layout.stored.gradient) * (ops.held.dense + ops.held.experts)
     two = 2 * 2 * _most(layers, [layer.held.dense + layer.held.experts for layer in layers])
     gathered = where(layout.pp > 1, whole, two)
     whole_rows = 0.0 if software.tuned or not layout.sequence_parallel else GATHERED * (1 - 1 / layout.tp)
@@ -321,33 +321,33 @@ def fullest(c: Config, chip: Chip, layout: Layout, listed: Operations, T, softwa
     # Where all between the ends have equally many layers, the second device is the fullest: it holds most microbatches.
     between = range(1, devices - 1) if layout.layers else (minimum(1, devices - 1),)
     places = ("first", 0), *(("between", device) for device in between), ("last", devices - 1)
-    most, *others = (
-        DeviceMemory(**_device(c, layout, listed, kept, *place, software.logit), **alike) for place in places
-    )
+    most, *others = (DeviceMemory(**_device(c, layout, ops, kept, *place, software.logit), **alike) for place in places)
     for other in others:
         fuller = other.total > most.total
         most = DeviceMemory(**{name: where(fuller, getattr(other, name), x) for name, x in vars(most).items()})
     return most
 
 
-def _device(c: Config, layout: Layout, listed: Operations, kept: list, position: str, device, logit: float) -> dict:
+def _device(
+    c: Config, layout: Layout, ops: Operations, kept_by_layer: list, position: str, device, logit_bytes: float
+) -> dict:
     """In what devices of a pipeline differ, for the "first", the "last" or one "between"; with one stage all are the same.
 
     Interleaved stages may count a table of the vocabulary as a layer, so that both ends have one fewer: LLaMA-3.1-405B has 126 layers
     on 16 devices (Dubey et al. 2024, section 3.3.2). Then the second device may be the fullest.
     """
-    layers, pp, sizes = listed.layers, layout.pp, layout.stored
+    layers, pp, sizes = ops.layers, layout.pp, layout.stored
     stages, alone = device_stages(c, layout, position, device), layout.pp == 1
 
     def summed(values):  # over the layers of its stages
         return sum(_of_stage(c, layers, values, *stage) for stage in stages)
 
-    both = listed.table + (0 if c.tied else listed.head.weights)
+    both = ops.table + (0 if c.tied else ops.head.weights)
     if layout.schedule in ("ZB-V", "DualPipe"):  # the device of one end has the other one, too
         last = position == "first" or (position == "last" and len(stages) == 2)
         tables = both if last else 0.0
     else:
-        last, tables = position == "last", {"first": listed.table, "last": listed.head.weights}.get(position, 0.0)
+        last, tables = position == "last", {"first": ops.table, "last": ops.head.weights}.get(position, 0.0)
     dense, experts = (summed(values) for values in zip(*((n.held.dense, n.held.experts) for n in layers)))
     held = Held(dense + where(alone, both, tables), experts)
     # Of a device's v stages the one that is computed has whole gradients, until its microbatches are through.
@@ -359,8 +359,8 @@ def _device(c: Config, layout: Layout, listed: Operations, kept: list, position:
         "weights": sizes.weight * held.share(layout, layout.zero >= 3),
         "gradients": sizes.gradient * (held.share(layout, layout.zero >= 2) + whole),
         "optimizer": 0.0 if layout.offload == "optimizer" else sizes.state * held.share(layout, layout.zero >= 1),
-        "activations": summed(kept) * under_way,
-        "logits": where(alone | last, logit * listed.rows * c.V / layout.tp, 0.0),
+        "activations": summed(kept_by_layer) * under_way,
+        "logits": where(alone | last, logit_bytes * ops.rows * c.V / layout.tp, 0.0),
     }
 
 
@@ -381,15 +381,15 @@ def _kept(c: Config, layers: tuple[Layer, ...], layout: Layout, policy: str, T, 
     return out
 
 
-def _of_stage(c: Config, layers: tuple[Layer, ...], values: list, n, position: str):
-    """Sum over a stage's n layers of what each kind of layer has: the first stage has the dense layers that a mixture begins with."""
+def _of_stage(c: Config, layers: tuple[Layer, ...], values: list, stage_layers, position: str):
+    """Sum over a stage's layers of what each kind of layer has: the first stage has the dense layers that a mixture begins with."""
     total = sum(layer.count for layer in layers)
     if c.moe is None or c.moe.every != 1 or not c.moe.first_dense:
-        return sum(layer.count * v for layer, v in zip(layers, values)) / total * n
+        return sum(layer.count * v for layer, v in zip(layers, values)) / total * stage_layers
     mixed = sum(layer.count for layer in layers if layer.kind.moe)
-    experts = maximum(n - (c.L - mixed), 0) if position == "first" else minimum(n, mixed)
+    experts = maximum(stage_layers - (c.L - mixed), 0) if position == "first" else minimum(stage_layers, mixed)
     out = 0.0
-    for moe, many in ((True, experts), (False, n - experts)):
+    for moe, many in ((True, experts), (False, stage_layers - experts)):
         alike = [(layer.count, v) for layer, v in zip(layers, values) if layer.kind.moe == moe]
         out = out + many * sum(count * v for count, v in alike) / sum(count for count, _ in alike)
     return out

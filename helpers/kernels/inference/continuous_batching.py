@@ -129,7 +129,7 @@ class Log:
     def timeline(self) -> Timeline:
         """The log of a simulation that took a step for each pass, of first answers; with what a tree knew as known."""
         load = [Lengths(e.request.arrives, e.prompt, e.output, e.hit) for e in self.entries.values()]
-        return self.record.log(load, stays=True)
+        return self.record.log(load, with_stays=True)
 
     @property
     def tokens_read(self) -> int:

@@ -190,7 +190,7 @@ def _step(structure: Config, torus: bool, switched: bool, *numbers) -> tuple:
     )
     s, c = Wired(on, (inside,), (False,)), build(structure, *sizes_of)
     first = step(c, laid, tokens, T, s, "causal")
-    vars(first)["prices"] = prices(c, on, laid, first.operations, k=k)  # with the shares of its chip
+    vars(first)["prices"] = prices(c, on, laid, first.operations, constants=k)  # with the shares of its chip
     some = [first.keeping(policy) for policy in KEPT]
     soon = [x for at in some for x in (at.estimate.mid, careful_seconds(at), at.memory.total)]
     return (*soon, exposed(first, k), *(x for at in some for x in row(at, at.estimate)))

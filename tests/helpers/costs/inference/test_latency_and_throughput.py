@@ -137,7 +137,7 @@ def test_reload_or_recompute_by_search():
     """The crossover against times of a model's own prefill, over PCIe."""
     r = Replica(model("gpt-2"), V5E)  # one of its size: its own texts end long before
     S = r.reload_crossover()
-    assert S == pytest.approx(answering.reload_crossover(36864, 12 * 12 * 768**2, 1.97e14, 1.5e10, pair=36864))
+    assert S == pytest.approx(answering.reload_crossover(36864, 12 * 12 * 768**2, 1.97e14, 1.5e10, pair_flops=36864))
     for T, faster in ((round(0.97 * S), False), (round(1.03 * S), True)):
         compute = sum(t.math for role, t in r.forward(1, T, logits=0).roles.items())
         assert (answering.reload_time(r.kv(T), r.pcie) < compute) == faster

@@ -245,7 +245,7 @@ def test_requests_in_waves_see_half_of_the_others_prompts():
     engine = replace(TIDY, prompts_first=True, budget=float(prompt))
     s = Server(LLAMA, chip("H100"), Deployment(), engine, EVEN)
     gap, _, _ = simulated(s, prompt, users, [answer] * (10 * users), "interleaved")
-    at = loaded(s, prompt, answer, users, alike=True)
+    at = loaded(s, prompt, answer, users, equal_lengths=True)
     assert at.gap.mid == pytest.approx(gap, rel=0.01)
     assert at.first.parts["others"] == pytest.approx(mean(n * at.read for n in range(users)))
 
@@ -253,7 +253,7 @@ def test_requests_in_waves_see_half_of_the_others_prompts():
 @walks([1, 2, 64])
 def test_equal_requests_come_in_groups_where_passes_mix(users):
     s = Server(LLAMA, chip("H100"), Deployment(), VLLM)
-    at, alike = (loaded(s, 1024, 512, users, alike=equal) for equal in (False, True))
+    at, alike = (loaded(s, 1024, 512, users, equal_lengths=equal) for equal in (False, True))
     more = alike.first.mid - at.first.mid
     assert more == pytest.approx(min(CONSTANTS.group, users - 1) * at.read) and alike.gap == at.gap
 

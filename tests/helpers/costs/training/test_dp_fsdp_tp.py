@@ -98,7 +98,7 @@ def test_an_algorithm_computes_the_dense_gradients(strategy, keep):
     for name, want in dense.items():
         np.testing.assert_allclose(summed(held[name][1], held[name][0], mesh), want, rtol=1e-9, atol=1e-9)
     assert held["Out"][0].axes == held["dIn"][0].axes == own["In"][0].axes  # so that layers stack
-    for p, (flops, sent) in zip(cost(strategy, **SIZES, **MESHES[strategy], keep=keep), (forward, backward)):
+    for p, (flops, sent) in zip(cost(strategy, **SIZES, **MESHES[strategy], keep_gathered=keep), (forward, backward)):
         assert p.flops == flops and {a: b for a, b in p.bytes.items() if b} == sent
 
 

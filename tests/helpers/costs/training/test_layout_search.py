@@ -177,7 +177,7 @@ def test_the_smallest_machine():
     assert layouts.smallest(model("deepseek-v3"), 2**20, 4096, V5E) is None
     two = layouts.smallest(model("llama-3-70b"), 2**20, 4096, chip("H100"))
     assert str(two) == "2 domains of 8" and 8 * 80e9 < 12 * parameters(model("llama-3-70b")).total < 16 * 80e9
-    assert layouts.smallest(model("llama-3-70b"), 2**20, 4096, chip("H100"), beyond=16).chips == 32
+    assert layouts.smallest(model("llama-3-70b"), 2**20, 4096, chip("H100"), min_chips=17).chips == 32
 
 
 @pytest.mark.parametrize("factor, inside", [(1.0, False), (1.3, True)])

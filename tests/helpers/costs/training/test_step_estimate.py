@@ -153,7 +153,8 @@ def test_a_host_updates_as_fast_as_was_published():
     """ZeRO-Offload: 10e9 parameters in 2.6 seconds, whatever number of the host's chips share them."""
     c, k = model("llama-2-13b"), replace(CONSTANTS, link=inf)
     one, eight = (
-        step_seconds(c, chip("H200"), Layout(fsdp=n, offload="optimizer"), 8, 4096, k=k).parts["update"] for n in (1, 8)
+        step_seconds(c, chip("H200"), Layout(fsdp=n, offload="optimizer"), 8, 4096, constants=k).parts["update"]
+        for n in (1, 8)
     )
     assert one == pytest.approx(eight) and one == pytest.approx(2.6 * 13.016e9 / 10e9, rel=1e-3)
 

@@ -79,7 +79,7 @@ def test_what_attention_sends(Y, Z, q_rank):
     else:
         ways = {
             latent.LATENT_BATCH: sharding_limits.latent_collectives(*given),
-            latent.LATENT_SEQUENCE: sharding_limits.latent_collectives(*given, along="sequence"),
+            latent.LATENT_SEQUENCE: sharding_limits.latent_collectives(*given, cache_cut="sequence"),
         }
         mesh = mesh_of(Y=Y, Z=Z)
     for way, want in ways.items():
@@ -165,7 +165,7 @@ def test_what_is_no_cut():
             lambda: sharding_limits.latent_collectives(8, 64, 512, replace(m, rope=4), 1, 8),
             "do not divide rope=4 columns",
         ),
-        (lambda: sharding_limits.latent_collectives(8, 60, 512, m, 1, 8, along="sequence"), "must divide N=60"),
+        (lambda: sharding_limits.latent_collectives(8, 60, 512, m, 1, 8, cache_cut="sequence"), "must divide N=60"),
     ):
         with pytest.raises(ValueError, match=said):
             call()

@@ -91,5 +91,7 @@ def test_experts_on_a_chip():
     for how in map(parse, sharded_mlp.weights(c)[1:]):
         cut = jax.NamedSharding(mesh_of(Y=Y, Z=Z), jax.P(None, *meshes.spec(how)))
         here += 2 * prod(cut.shard_shape(shapes[how.name]))
-    spread_all, over_Y = (n * sharding_limits.expert_weights(c, Y, Z, spread=s) for n, s in ((Y * Z, True), (Y, False)))
+    spread_all, over_Y = (
+        n * sharding_limits.expert_weights(c, Y, Z, attention_over_Z=s) for n, s in ((Y * Z, True), (Y, False))
+    )
     assert here == (spread_all - over_Y) / (1 - 1 / Z) / (Y * Z)  # the rest of the model falls out
