@@ -4,6 +4,7 @@ import ast
 
 from nbformat import NotebookNode
 
+from ..engine.cell_names import defined, free_names
 from .exercises import meta
 
 
@@ -26,16 +27,24 @@ def statements(source: str) -> list[str]:
 
 
 def given(nb: NotebookNode) -> dict[str, list[str]]:
-    """{"ch01": statements of the cells before the first exercise, "ch01-q17": of the locked cells of this exercise}."""
-    found, under = {}, ""
+    """{"ch01": statements of the cells before the first exercise, "ch01-q17": of the locked cells of this exercise}.
+
+    What an answer takes from the cells of an exercise before its own is the own exercise's as well.
+    """
+    found, under, earlier = {}, "", {}
     for cell in nb.cells:
-        grade_id = meta(cell).get("grade_id", "")
+        own, exercise = meta(cell), "-".join(meta(cell).get("grade_id", "").split("-")[:2])
         if cell.cell_type == "markdown" and '<a id="ex-' in cell.source:
             under = "exercises"
-        elif grade_id.endswith("-setup"):
-            under = grade_id.removesuffix("-setup")
-        elif cell.cell_type == "code" and not meta(cell) and under != "exercises":
+        elif exercise.endswith("-setup"):
+            under = exercise.removesuffix("-setup")
+        elif cell.cell_type == "code" and not own and under != "exercises":
             found.setdefault(under, []).extend(statements(cell.source))
-        elif cell.cell_type == "code" and not (meta(cell).get("solution") or meta(cell).get("grade")) and grade_id:
-            found.setdefault("-".join(grade_id.split("-")[:2]), []).extend(statements(cell.source))
+        elif cell.cell_type == "code" and own.get("solution"):
+            for name in sorted(free_names(cell.source) & earlier.keys()):
+                if earlier[name] not in found.get(exercise, ()):
+                    found.setdefault(exercise, []).append(earlier[name])
+        elif cell.cell_type == "code" and not own.get("grade") and exercise:
+            found.setdefault(exercise, []).extend(statements(cell.source))
+            earlier |= {name: one for one in statements(cell.source) for name in defined(one)}
     return found

@@ -15,7 +15,7 @@ from string import ascii_letters
 
 from helpers.arguments import formula, record
 from helpers.costs.sharding.sharded_array import Mesh, parse
-from helpers.numeric import ceil, maximum, minimum, plain
+from helpers.numeric import ceil, fitting, maximum, minimum, plain
 
 from .config import Config
 from .mixers import Heads, LayerKind, Score
@@ -213,7 +213,7 @@ def keys_read(c: Config, B, T, S, absorbed):
         seen = seen if x.top is None else minimum(S, T * x.most)
         return seen if x.every == 1 else seen / x.every
 
-    return B * sum(n * reach(x) * x.read for x, n in all_scores(c, absorbed))
+    return B * fitting(sum(n * reach(x) * x.read for x, n in all_scores(c, absorbed)))
 
 
 @formula

@@ -71,7 +71,7 @@ def test_an_exercise_takes_what_our_answer_gives(card):
         label = dict(zip(labels(list(result), names[card["call"]].__doc__ or ""), result.values()))
         right = label.get(card["asks"], [*result.values()][0])
         assert review.judged(one, f"{right:.5e}") == (True, "")
-        assert review.judged(one, f"{right * 1.01:.5e}")[0] is False
+        assert review.judged(one, f"{right * 1.02:.5e}")[0] is False  # three digits tell at least these apart
 
 
 @pytest.mark.parametrize("away", [(), range(303, 306)])
