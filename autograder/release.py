@@ -24,6 +24,7 @@ from autograder.making.start_page import start_page
 from helpers.check import shown_checks
 
 from . import course
+from .grading.whole_files import replace
 from .making import cells, given_cells, review_cards, shown_cases
 from .places import COURSE, NOTEBOOK, SourceError, Tree, is_reading, reading_of
 
@@ -68,8 +69,9 @@ def chosen(sources: list[Path], chapter: str) -> list[Path]:
 
 
 def write(path: Path, text: str) -> None:
+    """As a whole: of a notebook that is cut nobody could tell whether it holds answers."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text, encoding="utf-8", newline="\n")
+    replace(path, text)
 
 
 def own_answers(released: Path) -> list[str]:

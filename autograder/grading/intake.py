@@ -3,6 +3,7 @@
 Nothing here executes, follows a link, or believes a notebook's metadata; what cannot be read is refused with a sentence.
 """
 
+import datetime
 import json
 import os
 import re
@@ -254,7 +255,8 @@ def clean(text: str) -> str:
     return text
 
 
-STAMP = re.compile(rb"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(\.\d+)?( [A-Za-z0-9_/+:-]{1,40})?\s*")
+STAMP = re.compile(r"(\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:\.\d+)?)(?: ([A-Za-z0-9_/+:-]{1,40}))?\s*")
+OFFSET = re.compile(r"[+-]\d\d:?\d\d")
 
 
 def timestamp(folder: Path) -> bytes | None:
@@ -263,16 +265,20 @@ def timestamp(folder: Path) -> bytes | None:
     try:
         if not stat.S_ISREG(path.lstat().st_mode) or path.stat().st_size > 100:
             return None
-        found = path.read_bytes()
-    except OSError:
+        found = STAMP.fullmatch(path.read_text(encoding="ascii"))
+        return _time(found[0], found[1], found[2] or "UTC") if found else None
+    except (OSError, ValueError, OverflowError, TypeError):
         return None
-    return found if STAMP.fullmatch(found) and _is_time(found.decode()) else None
 
 
-def _is_time(text: str) -> bool:
+def _time(text: str, moment: str, zone: str) -> bytes | None:
+    """A time such that nbgrader reads it rightly: of an offset it makes seconds, of a zone that it does not know UTC."""
+    from dateutil.tz import gettz
     from nbgrader.utils import parse_utc
 
-    try:
-        return 1970 <= parse_utc(text.strip()).year < 10_000
-    except (ValueError, OverflowError, TypeError, OSError):
-        return False
+    if OFFSET.fullmatch(zone):
+        there = datetime.datetime.fromisoformat(f"{moment}{zone}")
+        text = f"{there.astimezone(datetime.UTC):%Y-%m-%d %H:%M:%S.%f} UTC"
+    elif zone != "Z" and gettz(zone) is None:
+        return None
+    return text.encode() if 1970 <= parse_utc(text.strip()).year < 10_000 else None

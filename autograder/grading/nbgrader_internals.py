@@ -193,17 +193,24 @@ class Collect(collect.ExchangeCollect):
         self.src_records = [r for r in self.src_records if r["username"]]
 
     def do_copy(self, src: str, dest: str, log=None) -> None:
-        """A link stays a link, which nobody follows; what cannot be copied, or is too much, stops no other."""
-        stock = shutil.copytree  # which calls itself for folders, its third argument says that links stay
+        """A link stays a link, which nobody follows; what cannot be copied, or is too much, stops no other.
+
+        Under another name first: what a stopped run left in part would count as collected.
+        """
+        stock, part = shutil.copytree, Path(f"{dest}.part")
+        shutil.rmtree(part, ignore_errors=True)
+        # shutil.copytree calls itself for folders, and its third argument says that links stay.
+        as_links = lambda a, b, _=0, *more, **how: stock(a, b, True, *more, **how)  # noqa: E731
         try:
-            with mock.patch.object(shutil, "copytree", lambda a, b, _=0, *more, **how: stock(a, b, True, *more, **how)):
-                super().do_copy(src, dest, log)
+            with mock.patch.object(shutil, "copytree", as_links):
+                super().do_copy(src, str(part), log)
         except (OSError, RuntimeError) as e:
             self.log.error("Not collected, or not all of it: %s: %s", plain(os.path.basename(src)), plain(str(e), 200))
-        if os.path.isdir(dest):  # nbgrader reads it again
-            stamp = Path(dest, "timestamp.txt")
+        if part.is_dir():  # nbgrader reads the time again
+            stamp = part / "timestamp.txt"
             stamp.unlink(missing_ok=True)
             stamp.write_text(os.path.basename(src).rsplit("+", 3)[2])
+            part.rename(dest)
 
 
 ONE_WAY = "Submissions are graded by `make grade`, in the course's folder: it runs answers behind walls, and checks apart from them."

@@ -12,17 +12,19 @@ from nbgrader.plugins import CsvExportPlugin, ExportPlugin
 
 from autograder.grading.own_tables import NUMBER
 
-FORMULA = re.compile(r"\s*[=+\-@\uff0b\uff0d\uff1d\uff20]")  # the wide ones count as = + - @ in some countries
+SIGNS = "=+\\-@\uff0b\uff0d\uff1d\uff20\ufe62\ufe63\ufe66\ufe6b"  # the wide and small ones count as = + - @ in some countries
+# Where a decimal comma is usual, a spreadsheet begins a new cell at each semicolon.
+FORMULA = re.compile(rf"(?:^|(?<=;))(?=[\s\u200b-\u200f\u2060\ufeff\"]*[{SIGNS}])")
 
 
 def cell(value) -> str:
     """A value as text on one line that a spreadsheet shows and never computes.
 
-    >>> cell("=1+1"), cell("@ada"), cell("-x"), cell("Ada"), cell(-1.5), cell("+49"), cell(None)
-    ("'=1+1", "'@ada", "'-x", 'Ada', '-1.5', '+49', '')
+    >>> cell("=1+1"), cell("@ada"), cell("-x"), cell("Ada"), cell(-1.5), cell("+49"), cell(None), cell("x;=1;y")
+    ("'=1+1", "'@ada", "'-x", 'Ada', '-1.5', '+49', '', "x;'=1;y")
     """
     text = "" if value is None else re.sub(r"[\x00-\x1f\x7f]", " ", str(value))
-    return f"'{text}" if FORMULA.match(text) and not NUMBER.fullmatch(text) else text
+    return text if NUMBER.fullmatch(text) else FORMULA.sub("'", text)
 
 
 def chosen(plugin: ExportPlugin, gradebook: Gradebook) -> tuple[list, list]:

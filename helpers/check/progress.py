@@ -66,7 +66,8 @@ def _understood(content: object) -> bool:
     try:
         parts = [part for own in content["exercises"].values() for part in own.values()]
         numbers = [part[key] for part in parts for key in ("won", "of", "tries")]
-        return all(0 <= n < 1000 for n in numbers) and all(isinstance(part["begun"], str) for part in parts)
+        days = [day for part in parts for day in (part["begun"], part.get("passed") or "")]
+        return all(0 <= n < 1000 for n in numbers) and all(isinstance(day, str) for day in days)
     except (AttributeError, KeyError, TypeError):
         return False
 
@@ -77,6 +78,8 @@ def whole(path: Path) -> dict:
         found = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return {"exercises": {}}
+    except RecursionError:
+        raise ValueError(f"{path.name} is nested too deep") from None
     if not _understood(found):
         raise ValueError(f"{path.name} does not hold what checks write")
     parts = found["exercises"]

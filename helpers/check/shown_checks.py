@@ -25,6 +25,8 @@ from .random_inputs import anew, choice, floats, ints, moved
 NAME = "checks.json"
 COURSE = Path(__file__).resolve().parents[2] / "notebooks"
 
+UNREADABLE = (OSError, ValueError, KeyError, SyntaxError)
+
 _whole: dict[str, Callable] = {}
 
 
@@ -39,7 +41,7 @@ def exercise(number: str, part: str = "") -> Points | None:
     name = function_name(number, part)
     try:
         cell = _whole.pop(name, None) or shown(name, sys._getframe(1).f_globals)
-    except (OSError, ValueError, KeyError) as error:
+    except UNREADABLE as error:
         print(f"{_absent(number, error)} {NOT_JUDGED}", file=sys.stderr)
         return Points(0)
     points = run(cell)
@@ -50,7 +52,7 @@ def judges(number: str, part: str = "") -> None:
     """Print in words what a check asks of an answer; a class is asked more, with other numbers."""
     try:
         print(told(shown(function_name(number, part), sys._getframe(1).f_globals)))
-    except (OSError, ValueError, KeyError) as error:
+    except UNREADABLE as error:
         print(_absent(number, error))
 
 
@@ -68,7 +70,7 @@ def shown(name: str, scope: dict) -> Callable:
     """What a learner sees of a check, as a function whose global names are `scope`: in a clone the course's, which an update brings,
     else what came with the notebook.
 
-    KeyError if no file has it, OSError or ValueError if one cannot be read.
+    KeyError if no file has it, another of UNREADABLE if one cannot be read.
     """
     places = [Path(NAME).resolve(), *sorted(COURSE.glob(f"{name[:4]}_*/{NAME}"))]
     if (COURSE / "README.md").is_file():
@@ -84,8 +86,15 @@ def shown(name: str, scope: dict) -> Callable:
 
 @cache
 def _read(path: Path, _changed: int) -> dict[str, list[str]]:
-    found = json.loads(path.read_text(encoding="utf-8"))
-    if not isinstance(found, dict):
+    """Name of a check -> its lines."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+        bodies = {name: [line for line in lines[1:] if line] for name, lines in found.items()}
+        whole = all(lines[0] == f"def {name}():" for name, lines in found.items())
+        whole = whole and all(line[0] == " " for lines in bodies.values() for line in lines)
+    except (AttributeError, TypeError, LookupError, RecursionError):
+        whole = False
+    if not whole:
         raise ValueError(f"{path} does not hold checks")
     return found
 

@@ -277,9 +277,13 @@ def test_collect_takes_what_students_put_there_themselves(tmp_path, monkeypatch)
     assert what.sent("daemon").data == what.notebook("release").read_bytes() == what.sent("games").data
     assert what.sent("games").stamp == b"2026-11-02 10:00:00 UTC"
     sent("lin", "root")
+    part = what.notebook("submitted", "lin").parent.with_name(f"{TOPIC}.part")  # as a run leaves it that is stopped
+    part.mkdir(parents=True)
+    (part / "exercises.ipynb").write_text('{"ce')
     (config := what.config()).ExchangeCollect.check_owner = False
     assert course.run(course.api(config).collect, TOPIC) == (True, "")
-    assert {*what.students} >= {"bin", "daemon", "games", "lin"}
+    assert {*what.students} >= {"bin", "daemon", "games", "lin"} and not part.exists()
+    assert what.sent("lin").data == what.notebook("release").read_bytes()
 
 
 @pytest.mark.parametrize(("folder", "grades"), [("", True), ("students", False)])

@@ -8,6 +8,7 @@ import nbformat
 import pytest
 
 from autograder import release
+from autograder.grading import whole_files
 from autograder.making import cells, first_cell, in_process_grading, review_cards
 from autograder.making.exercises import meta
 from autograder.places import ROOT, SourceError, Tree
@@ -162,3 +163,25 @@ def test_a_broken_notebook_is_named(tree, tmp_path):
     tree.released("ch01_sample").write_text("{", encoding="utf-8")
     with pytest.raises(SourceError, match="exercises.ipynb of ch01_sample is not a notebook any more"):
         release.refuse_to_overwrite(tree)
+
+
+@pytest.mark.parametrize("file", [3, 11, 13])
+def test_a_release_that_is_cut_is_whole_after_the_next(tree, generated, tmp_path, monkeypatch, file):
+    """While it makes the notebooks, and while it puts them into their place."""
+    written = whole_files._written
+
+    def cut(number, text):
+        if not left:
+            with open(number, "w") as opened:
+                opened.write(text[: len(text) // 2])
+            raise KeyboardInterrupt
+        left.pop()
+        written(number, text)
+
+    left = [None] * file
+    with monkeypatch.context() as patch:
+        patch.setattr(whole_files, "_written", cut)
+        with pytest.raises(KeyboardInterrupt):
+            release.release(tree, tmp_path / "course", database=False)
+    release.release(tree, tmp_path / "course", database=False)
+    assert release.outdated(generated / "notebooks", tree.notebooks) == []

@@ -9,7 +9,7 @@ from IPython.core.formatters import DisplayFormatter
 from autograder.making.cells import meta
 from autograder.places import ROOT, Tree
 from helpers import check
-from helpers.check import answer_checks, notebook_cells, raised, solutions
+from helpers.check import answer_checks, notebook_cells, raised, shown_checks, solutions
 from tests.helpers.check.test_raised import cell as learners
 from tests.helpers.check.told import told
 
@@ -166,9 +166,22 @@ def test_a_check_that_is_not_there_is_no_mistake_of_the_answer(beside, capsys):
     assert called(lambda x: 2 * x, "99.2") == 0
     said = capsys.readouterr().err
     assert said.startswith("The check of 99.2 is in no checks.json") and said.endswith("Nothing is judged.\n")
-    beside.write_text("{", encoding="utf-8")
-    assert called(lambda x: 2 * x) == 0
-    assert "copy it anew from the course. Nothing is judged." in capsys.readouterr().err
+    odd = (
+        [],
+        ["("],
+        [f"def {NAME}(a):", " 1"],
+        [f"def {NAME}():", "exit()"],
+        [f"def {NAME}():", " ("],
+        [1],
+        1,
+        "x",
+        None,
+    )
+    for text in ["{", "[" * 100_000, "[]", *(json.dumps({NAME: lines}) for lines in odd)]:
+        beside.write_text(text, encoding="utf-8")
+        shown_checks._read.cache_clear()  # these are written in one moment
+        assert called(lambda x: 2 * x) == 0
+        assert "copy it anew from the course. Nothing is judged." in capsys.readouterr().err, text[:80]
 
 
 def test_a_whole_check_counts_and_not_the_file(beside):

@@ -90,7 +90,8 @@ def test_an_untouched_answer_leaves_no_trace(work):
 
 BROKEN = (
     b"", b"\xff\xfe", b"[]", b"<<<<<<< HEAD\n{}", b'{"exercises": {"1.1": {"f": 3}}}',
-    b'{"exercises": {"1.1": {"f": {"won": "3"}}}}',
+    b'{"exercises": {"1.1": {"f": {"won": "3"}}}}', b"[" * 100_000,
+    b'{"exercises": {"1.1": {"f": {"won": 1, "of": 1, "tries": 1, "begun": "x", "passed": 5}}}}',
 )  # fmt: skip
 
 
