@@ -7,3 +7,38 @@
 The commands are `release`, `grade`, `grade_own`, `own_work` and `edition`; `places` and `course` say where things lie.
 nbgrader's course root is this folder. Tests: tests/autograder.
 """
+
+import os
+import sys
+import traceback
+from pathlib import Path
+
+COURSE = f"{Path(__file__).resolve().parents[1]}{os.sep}"
+
+
+def broken_package(error: BaseException) -> str:
+    """A sentence, if an error arose while a package that is not the course's was imported; "" for all others."""
+    frames = traceback.extract_tb(error.__traceback__)
+    ours = [i for i, f in enumerate(frames) if f.filename.startswith(COURSE) and "site-packages" not in f.filename]
+    theirs = frames[ours[-1] + 1 :] if ours else []
+    if isinstance(error, ModuleNotFoundError) and not theirs:
+        what = str(error)
+    elif "<module>" not in [f.name for f in theirs]:
+        return ""
+    elif isinstance(error, SyntaxError):
+        what = f"{error.filename}, line {error.lineno}: {error.msg}"
+    else:
+        what = f"{theirs[-1].filename}, line {theirs[-1].lineno}: {type(error).__name__}: {error}"
+    return (
+        f"A package that the course needs cannot be imported here: {what.rstrip('.')}."
+        " Run `make env`, which installs those that fit, and leave packages of other folders out."
+    )
+
+
+def _said(kind, error, trace) -> None:
+    said = broken_package(error) if isinstance(error, Exception) else ""
+    print(said, file=sys.stderr) if said else sys.__excepthook__(kind, error, trace)
+
+
+if sys.argv[:1] == ["-m"]:  # a command of the course, which is being looked for
+    sys.excepthook = _said

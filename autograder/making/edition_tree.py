@@ -97,7 +97,9 @@ def _same_course(edition, into: Path) -> None:
 def lay(made: Path, into: Path) -> list[str]:
     """Put a tree where it is to lie; what else lies there stays, and a file that was changed by hand is put aside and named."""
     into.mkdir(parents=True, exist_ok=True)
-    kept = json.loads((into / LIST).read_text(encoding="utf-8")) if (into / LIST).is_file() else {}
+    if not (into / LIST).is_file():
+        _list(into, {})  # one that is stopped half-way is an edition as well
+    kept = json.loads((into / LIST).read_text(encoding="utf-8"))
     files = {p.relative_to(made).as_posix(): p for p in sorted(made.rglob("*")) if p.is_file()}
     new = {name: hashlib.sha256(p.read_bytes()).hexdigest() for name, p in files.items()}
     aside = []
@@ -112,9 +114,16 @@ def lay(made: Path, into: Path) -> list[str]:
             old.unlink()
     for name, path in files.items():
         (into / name).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(path, into / name)
-    (into / LIST).write_text(json.dumps(new, indent=0), encoding="utf-8")
+        shutil.copy(path, part := into / f"{name}.part")
+        os.replace(part, into / name)  # a file that is cut would count as changed by hand
+    _list(into, new)
     return aside
+
+
+def _list(into: Path, files: dict[str, str]) -> None:
+    part = into / f"{LIST}.part"
+    part.write_text(json.dumps(files, indent=0), encoding="utf-8")
+    os.replace(part, into / LIST)
 
 
 def hand_out(made: Path, into: Path, closed: list[str]) -> None:

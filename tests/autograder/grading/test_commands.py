@@ -80,3 +80,13 @@ def test_own_work_is_graded_and_left_alone(tree, tmp_path, capsys):
     assert said.splitlines()[0] == "Chapter 1: 0 of 5 points, 0 of 2 exercises passed."
     assert re.search(r"^assignment +01 +total\npoints +2 +2$", said, re.M) and "1.2" not in said
     assert grade_own.main(["ch09_nothing"], tree) == 1
+
+
+@pytest.mark.parametrize("text", ["def f(:", "1 / 0"])
+def test_a_package_that_cannot_be_imported_is_a_sentence(tmp_path, text):
+    """As of another folder, for another Python."""
+    (tmp_path / "soupsieve.py").write_text(text)
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), str(ROOT)])}
+    command = [sys.executable, "-m", "autograder.grade", TOPIC]
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+    assert done.returncode == 1 and re.fullmatch(r"A package .*soupsieve\.py, line 1: .*`make env`.*\n", done.stderr)

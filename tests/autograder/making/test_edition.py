@@ -3,6 +3,7 @@
 import datetime
 import re
 from functools import partial
+from pathlib import Path
 
 import pytest
 
@@ -224,7 +225,7 @@ def test_answers_open_after_the_day():
     assert edition.Edition(solutions="always").is_open("ch01_one", day)
 
 
-def test_made_again_a_tree_replaces_its_own_files_and_no_others(tmp_path):
+def test_made_again_a_tree_replaces_its_own_files_and_no_others(tmp_path, monkeypatch):
     made, into = tmp_path / "made", tmp_path / "into"
     for name, text in (("a", "1"), ("sub/b", "1"), ("gone", "1")):
         edition_tree._write(made / name, text)
@@ -236,6 +237,23 @@ def test_made_again_a_tree_replaces_its_own_files_and_no_others(tmp_path):
     assert edition_tree.lay(made, into) == ["a"]
     assert (into / "a").read_text() == "2" and (into / edition_tree.ASIDE / "a").read_text() == "by hand"
     assert (into / "gradebook.db").read_text() == "grades" and not (into / "gone").exists()
+    real, left = edition_tree.shutil.copy, [1]
+
+    def cut(source, to):
+        if left.pop():
+            left.append(0)
+            return real(source, to)
+        Path(to).write_text("x")
+        raise KeyboardInterrupt
+
+    for folder in (into, tmp_path / "new"):  # what is stopped is whole after the next, and nobody has changed it
+        edition_tree._write(made / "sub/b", folder.name)
+        with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+            patch.setattr(edition_tree.shutil, "copy", cut)
+            edition_tree.lay(made, folder)
+        left[:] = [1]
+        assert (folder / edition_tree.LIST).is_file() and edition_tree.lay(made, folder) == []
+        assert [(folder / name).read_text() for name in ("a", "sub/b")] == ["2", folder.name]
 
 
 @pytest.mark.parametrize(
