@@ -31,11 +31,6 @@ def few() -> list[Result]:
     ]
 
 
-def test_standings(few):
-    assert [class_summary.standing(r, "ch01-q02") for r in few] == [
-        "full", "part", "none", "not begun", "waits", "not graded", "part"]  # fmt: skip
-
-
 def test_by_exercise(few):
     first, second = by_exercise(few, {"1.1": "A dot product", "1.2": "Between the bounds"}).split("\n\n")
     assert first.splitlines()[0] == f"{'1.1   A dot product':<65} mean 2.00 of 2"
