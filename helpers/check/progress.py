@@ -66,9 +66,11 @@ def _understood(content: object) -> bool:
     try:
         parts = [part for own in content["exercises"].values() for part in own.values()]
         numbers = [part[key] for part in parts for key in ("won", "of", "tries")]
-        days = [day for part in parts for day in (part["begun"], part.get("passed") or "")]
-        return all(0 <= n < 1000 for n in numbers) and all(isinstance(day, str) for day in days)
-    except (AttributeError, KeyError, TypeError):
+        for part in parts:
+            for day in (part["begun"], part.get("passed") or part["begun"]):
+                date.fromisoformat(day)  # ValueError or TypeError for what is no day
+        return all(0 <= n < 1000 for n in numbers)
+    except (AttributeError, KeyError, TypeError, ValueError):
         return False
 
 

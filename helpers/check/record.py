@@ -23,6 +23,7 @@ from helpers import study_time
 from . import progress
 
 FIRST_DAY = date(2026, 1, 1)
+DAYS = 100_000  # what a line of text has room for
 GREEN = "#1a7f37"  # 4.8:1 on white and 4.0:1 on JupyterLab's dark ground, large enough for bold text
 KINDS = {"s": "sections", "q": "questions", "e": "passed", "r": "reviews"}
 WORD = re.compile(r"^([se]|(q)|(r)):([\w.:-]{1,80})=(\d{1,5})(?(2)([+-]))(?(3)@(\d)(?:\.(\d{1,3}))?)$")
@@ -101,7 +102,7 @@ def iso(day: int) -> str:
 def as_line(record: Record) -> str:
     """The record as one line of text."""
     words = [f"s:{name}={entry.day}" for name, entry in record.sections.items()]
-    words += [f"q:{name}={entry.day}{'-+'[entry.state]}" for name, entry in record.questions.items()]
+    words += [f"q:{name}={entry.day}{'+' if entry.state else '-'}" for name, entry in record.questions.items()]
     words += [f"e:{name}={entry.day}" for name, entry in record.passed.items()]
     words += [f"r:{name}={entry.day}@{entry.state}.{entry.asked}" for name, entry in record.reviews.items()]
     return " ".join(["r2r1", str(len(words)), *sorted(words)])
@@ -136,7 +137,7 @@ def _entries(content: dict, kind: str) -> dict[str, Entry]:
     """What of a file can be understood; the rest is nobody's record."""
     own = content.get(kind)
     pairs = own.items() if isinstance(own, dict) else ()
-    fine = lambda e: isinstance(e, list) and len(e) in (2, 3) and all(isinstance(n, int) and n >= 0 for n in e)  # noqa: E731
+    fine = lambda e: isinstance(e, list) and len(e) in (2, 3) and all(isinstance(n, int) and 0 <= n < DAYS for n in e)  # noqa: E731
     return {str(name): Entry(*entry) for name, entry in pairs if fine(entry)}
 
 

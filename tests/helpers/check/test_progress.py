@@ -91,7 +91,8 @@ def test_an_untouched_answer_leaves_no_trace(work):
 BROKEN = (
     b"", b"\xff\xfe", b"[]", b"<<<<<<< HEAD\n{}", b'{"exercises": {"1.1": {"f": 3}}}',
     b'{"exercises": {"1.1": {"f": {"won": "3"}}}}', b"[" * 100_000,
-    b'{"exercises": {"1.1": {"f": {"won": 1, "of": 1, "tries": 1, "begun": "x", "passed": 5}}}}',
+    b'{"exercises": {"1.1": {"f": {"won": 1, "of": 1, "tries": 1, "begun": "2026-11-26", "passed": 5}}}}',
+    b'{"exercises": {"1.1": {"f": {"won": 1, "of": 1, "tries": 1, "begun": "yesterday"}}}}',
 )  # fmt: skip
 
 
@@ -197,6 +198,15 @@ def merged(*records: Record) -> Record:
     for one in records:
         result.bring(one)
     return result
+
+
+def test_what_a_file_holds_has_a_line():
+    odd = {
+        "sections": {"a": [10**30, 0], "b": [3, 0]},
+        "questions": {"c": [4, 9]},
+        "reviews": {"d": ["x"], "e": [5, 2, 7]},
+    }
+    assert as_line(record.of_file({"exercises": {}} | odd, "")) == "r2r1 3 q:c=4+ r:e=5@2.7 s:b=3"
 
 
 def test_a_line_says_all_and_may_come_twice_in_any_order():
