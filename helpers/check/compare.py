@@ -11,6 +11,8 @@ from numbers import Number
 
 import numpy as np
 
+from .random_inputs import secret
+
 OPEN = ("helpers.costs.rooflines.hardware", "helpers.costs.rooflines.chips", "helpers.arguments", "helpers.numeric")
 """Modules that every answer may use: data and arithmetic. The formulas are what exercises ask for."""
 
@@ -146,7 +148,8 @@ def _same_entries(got, expected, rtol, floor):
     elif not isinstance(got, (tuple, list)):
         return f"{len(expected)} values are asked for, this is {kind(got)}"
     elif len(got) != len(expected):
-        return f"{len(expected)} values are asked for, these are {len(got)}"
+        more = "more" if len(got) > len(expected) else "fewer"
+        return f"{len(expected)} values are asked for, these are {more if secret() else len(got)}"
     noise = 0.0 if isinstance(expected, Mapping) else ROUNDING * _largest(expected)
     pairs = ((k, got[k], expected[k]) for k in keys)
     differ = ((k, None if _is_rounding(g, e, noise) else same(g, e, rtol, floor)) for k, g, e in pairs)
@@ -181,6 +184,8 @@ def _same_number(got, expected, rtol, floor):
     except (TypeError, ValueError):
         return _asked(expected, got)
     if g.shape != e.shape:
+        if secret():
+            return "the shape is not what was asked for"  # by its own an answer could tell what it was given
         shape = "empty" if not g.size else g.shape or "that of a single number"
         return f"the shape is {shape}, which is not what was asked for"
     scale = np.maximum(np.abs(e), 1e-12 if e.ndim == 0 else np.abs(e[np.isfinite(e)]).max(initial=0) * floor + 1e-12)
@@ -226,7 +231,7 @@ def kind(x) -> str:
     )  # fmt: skip
     return next(
         (n for t, n in names if isinstance(x, t)),
-        "an array" if getattr(x, "ndim", 0) else with_article(type(x).__name__),
+        "an array" if getattr(x, "ndim", 0) else "a function" if callable(x) else with_article(type(x).__name__),
     )
 
 

@@ -2,6 +2,7 @@
 
 import codecs
 
+import numpy as np
 import pytest
 
 from helpers import check
@@ -168,6 +169,23 @@ def test_hidden_statements_show_no_numbers_to_a_class(capsys, monkeypatch):
     check.run(raised)
     out = "".join(capsys.readouterr())
     assert "raising raised ValueError for numbers that it has not seen" in out and "828" not in out
+
+
+FORMS = {
+    "shape": lambda k: np.zeros((k, 2)), "empty shape": lambda k: np.zeros((0, 10**9 + k)), "length": lambda k: [0] * k,
+    "tuple": lambda k: (0,) * k, "text": lambda k: "x" * k, "bytes": bytes, "names": lambda k: {f"k{k}": k}, "keys": lambda k: {k: k},
+    "dtype": lambda k: np.zeros(2, [(f"k{k}", float)]), "number": lambda k: 1e6 + k,
+    "imaginary": lambda k: complex(1e6, k), "words": lambda k: np.array([f"k{k}"]), "none": lambda k: [None] * k,
+    "deep": lambda k: {"a": np.zeros((k, k)), "b": [k] * k}, "numbers": lambda k: [1e6 + k] * 3, "array": lambda k: np.full(3, 1e6 + k),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("wanted", [3.5, [1.5, 2.5, 4.5], np.arange(3.0), {"a": 1.5, "b": [2.5]}, "memory", None])
+def test_what_an_answer_gives_tells_a_class_no_number_of_its_own(form, wanted, capsys, monkeypatch):
+    """It may be what another check has asked it: of two that differ in it the same is said."""
+    monkeypatch.setenv("COURSE_VALUES", "a student's")
+    assert len({told(capsys, answer(lambda x, k=k: FORMS[form](k), wanted, 2))[1] for k in (7, 1234)}) == 1
 
 
 def test_what_is_hidden_ends_with_its_cell(capsys, monkeypatch):
