@@ -69,6 +69,8 @@ def test_forty_have_rows_and_more_are_sent_to_the_file():
     assert text.splitlines()[0] == "42 students; their grades are in course/grades.csv."
     assert "bad: It is empty." in text  # everyone who could not be graded has a line
     assert text.count("It was stopped.") == 1 and "and 33 more: It was stopped." in text
+    loud = student("loud", notes=[f"The answer ch01-q{i % 900} stood there twice." for i in range(2000)])
+    assert len(table([loud]).splitlines()) < 20 and "There are 893 more notes." in table([loud])
 
 
 @pytest.mark.parametrize("n", [0, 1, 11, 26, 60])
