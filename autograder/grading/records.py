@@ -41,6 +41,9 @@ class Record:
     told_late: float = 0.0  # points that lateness cost
 
 
+BLANK = Record("", 0, "", {})
+
+
 class Records:
     """The records of one assignment."""
 
@@ -58,9 +61,10 @@ class Records:
         try:
             kept = json.loads(self.path(student).read_text(encoding="utf-8"))
             found = Record(**{f.name: kept[f.name] for f in fields(Record) if f.name in kept})
-        except (OSError, ValueError, TypeError):
+        except (OSError, ValueError, TypeError, RecursionError):
             return None
-        return found if found.student == student else None
+        alike = all(type(value) is type(getattr(BLANK, name)) for name, value in vars(found).items())
+        return found if alike and found.student == student else None
 
     def save(self, record: Record) -> None:
         """All of it or nothing, also if the machine stops in the middle."""

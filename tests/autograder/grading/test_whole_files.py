@@ -1,6 +1,7 @@
 """Files that a power cut, a full disk or somebody left in part: whole again at the next grading, or a sentence."""
 
 import gc
+import json
 import os
 import random
 import shutil
@@ -11,6 +12,7 @@ from sqlalchemy import Engine
 from autograder import grade
 from autograder.engine.bundle import seed
 from autograder.grading import hidden_values, whole_files
+from autograder.grading.records import Record, Records
 from autograder.places import SourceError
 from tests.autograder import classes
 from tests.autograder.classes import TOPIC, checks_run
@@ -72,6 +74,16 @@ def test_every_kind_of_file_is_whole_again(with_pages, tmp_path, monkeypatch, ca
             assert {*checks_run()} == {a, c} and of_notebook in lines
             assert f"made again: the feedback pages of {b}." in said and f"made again: {table.name}." in said
     assert not checks_run() and not lines and "made again" not in said
+
+
+def test_a_record_of_another_form_is_none(tmp_path):
+    kept, known = Records(tmp_path), Record("ada", 1, "", {})
+    kept.save(known)
+    assert kept.load("ada") == known
+    odd = [vars(known) | {key: None} for key in vars(known)]
+    for text in ("[" * 100_000, *map(json.dumps, [[], 5, None, "student", {}, ["student"], *odd])):
+        kept.path("ada").write_text(text)
+        assert kept.load("ada") is None, text[:80]
 
 
 @pytest.mark.parametrize("how", DAMAGES)
