@@ -15,10 +15,10 @@ CORE = {
     "ch01_rooflines": 5800,
     "ch02_sharding": 6500,
     "ch03_transformers": 5600,
-    "ch04_training": 7200,
+    "ch04_training": 4700,
     "ch05_inference": 5500,
-    "ch06_attention": 6200,
-    "ch07_racks": 6200,
+    "ch06_attention": 4850,
+    "ch07_racks": 3900,
     "ch08_experts": 6500,
 }
 """Words of a core at most; one also has at most `ASKS` questions and as many boxes "To keep"."""
