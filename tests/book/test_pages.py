@@ -46,7 +46,7 @@ MOST = {
     "book/ch07_racks.html": (1, 6),
     "book/ch07_racks_measured.html": (0, 1),
     "book/ch07_racks_one_gpu.html": (0, 1),
-    "book/ch08_experts.html": (5, 1),
+    "book/ch08_experts.html": (5, 0),
     "book/ch08_experts_balance.html": (1, 2),
     "book/ch08_experts_programs.html": (1, 2),
     "book/ch08_experts_serving.html": (0, 1),
