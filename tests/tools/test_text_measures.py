@@ -16,10 +16,10 @@ CORE = {
     "ch02_sharding": 6500,
     "ch03_transformers": 5600,
     "ch04_training": 4700,
-    "ch05_inference": 5500,
+    "ch05_inference": 4950,
     "ch06_attention": 4850,
     "ch07_racks": 3900,
-    "ch08_experts": 6500,
+    "ch08_experts": 3350,
 }
 """Words of a core at most; one also has at most `ASKS` questions and as many boxes "To keep"."""
 ASKS, PAGES, PAGE = 12, 4, 2500  # a core's questions, a chapter's pages further down, words of such a page
