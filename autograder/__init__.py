@@ -35,10 +35,10 @@ def broken_package(error: BaseException) -> str:
     )
 
 
-def _said(kind, error, trace) -> None:
-    said = broken_package(error) if isinstance(error, Exception) else ""
-    print(said, file=sys.stderr) if said else sys.__excepthook__(kind, error, trace)
+def _report(kind, error, trace) -> None:
+    sentence = broken_package(error) if isinstance(error, Exception) else ""
+    print(sentence, file=sys.stderr) if sentence else sys.__excepthook__(kind, error, trace)
 
 
 if sys.argv[:1] == ["-m"]:  # a command of the course, which is being looked for
-    sys.excepthook = _said
+    sys.excepthook = _report

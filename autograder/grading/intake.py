@@ -277,8 +277,8 @@ def _time(text: str, moment: str, zone: str) -> bytes | None:
     from nbgrader.utils import parse_utc
 
     if OFFSET.fullmatch(zone):
-        there = datetime.datetime.fromisoformat(f"{moment}{zone}")
-        text = f"{there.astimezone(datetime.UTC):%Y-%m-%d %H:%M:%S.%f} UTC"
+        local = datetime.datetime.fromisoformat(f"{moment}{zone}")
+        text = f"{local.astimezone(datetime.UTC):%Y-%m-%d %H:%M:%S.%f} UTC"
     elif zone != "Z" and gettz(zone) is None:
         return None
     return text.encode() if 1970 <= parse_utc(text.strip()).year < 10_000 else None

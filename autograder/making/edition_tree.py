@@ -98,7 +98,7 @@ def lay(made: Path, into: Path) -> list[str]:
     """Put a tree where it is to lie; what else lies there stays, and a file that was changed by hand is put aside and named."""
     into.mkdir(parents=True, exist_ok=True)
     if not (into / LIST).is_file():
-        _list(into, {})  # one that is stopped half-way is an edition as well
+        _write_list(into, {})  # one that is stopped half-way is an edition as well
     kept = json.loads((into / LIST).read_text(encoding="utf-8"))
     files = {p.relative_to(made).as_posix(): p for p in sorted(made.rglob("*")) if p.is_file()}
     new = {name: hashlib.sha256(p.read_bytes()).hexdigest() for name, p in files.items()}
@@ -116,11 +116,11 @@ def lay(made: Path, into: Path) -> list[str]:
         (into / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(path, part := into / f"{name}.part")
         os.replace(part, into / name)  # a file that is cut would count as changed by hand
-    _list(into, new)
+    _write_list(into, new)
     return aside
 
 
-def _list(into: Path, files: dict[str, str]) -> None:
+def _write_list(into: Path, files: dict[str, str]) -> None:
     part = into / f"{LIST}.part"
     part.write_text(json.dumps(files, indent=0), encoding="utf-8")
     os.replace(part, into / LIST)
