@@ -240,10 +240,13 @@ def test_a_formula_of_a_learner_runs_nothing_in_the_formgrader(browser):
     assert 'href="https://h"' in made and not re.search("javascript|position: *fixed|score", made)
 
 
-@pytest.mark.parametrize("mark", [v for k, v in vars(ClearHiddenTests).items() if k.endswith("_delimeter")], ids=str)
+MARKS = [v.default_value for k, v in vars(ClearHiddenTests).items() if k.endswith("_delimeter")]
+
+
+@pytest.mark.parametrize("mark", MARKS)
 def test_a_mark_of_nbgraders_in_a_learners_text_is_text(mark):
     """In an own cell, in an answer of code or of words: nbgrader would cut there, or make no page."""
-    text, kinds = f"a\n### {mark.default_value}\nb", [{}, {"grade": True, "solution": True}, {"solution": True}]
+    text, kinds = f"a\n### {mark}\nb", [{}, {"grade": True, "solution": True}, {"solution": True}]
     of_course = new_code_cell("### BEGIN HIDDEN TESTS\n1\n### END HIDDEN TESTS", metadata={"nbgrader": {"grade": True}})
     made = [new(text, metadata={"nbgrader": m}) for m in kinds for new in (new_code_cell, new_markdown_cell)]
     shown = HideTests().preprocess(new_notebook(cells=[*made, of_course]), {})[0].cells
