@@ -24,11 +24,10 @@ class Constants:
     gain       share of what narrower types gain that is seen
     product    seconds of a product with weights
     quantise   seconds more if its rows are made narrower before
-    experts    seconds of a layer's experts, sorting of tokens included: up to Hopper
-    blackwell  the same on Blackwell
+    experts    seconds of a kernel of a layer's experts, of which a route has so many as `EXPERT_KERNELS` says
     grouped    share of peak of experts' products
     attention  seconds of attention
-    mixers     seconds more of linear attention or of an indexer
+    indexer    seconds of an indexer
     keys       share of peak of attention to a cache
     prompt     share of peak of attention in a long prompt; `half` tokens of it have half of that on an A100
     others     seconds of all other kernels in a layer: norms, rotation, activation
@@ -39,27 +38,26 @@ class Constants:
     group      other prompts that are read with one or just before it, where all requests have one length and come in groups
     """
 
-    memory: float = 0.862
-    torus: float = 0.942
-    cached: float = 0.786
-    bf16: float = 0.694
-    gain: float = 0.626
-    product: float = 4.59e-06
-    quantise: float = 2.3e-06
-    experts: float = 4.46e-05
-    blackwell: float = 2.13e-05
-    grouped: float = 0.167
+    memory: float = 0.878
+    torus: float = 0.94
+    cached: float = 0.796
+    bf16: float = 0.697
+    gain: float = 0.658
+    product: float = 5.65e-06
+    quantise: float = 2.04e-06
+    experts: float = 4.63e-06
+    grouped: float = 0.177
     attention: float = 1.13e-05
-    mixers: float = 4.13e-05
-    keys: float = 0.561
-    prompt: float = 0.597
+    indexer: float = 7.67e-05
+    keys: float = 0.566
+    prompt: float = 0.627
     half: float = 1270.0
-    others: float = 7.25e-06
+    others: float = 7.3e-06
     sums: float = IN_ENGINE.launch
     exchange: float = IN_ENGINE_TOKENS.launch
     link: float = IN_ENGINE.link
     power: float = 1.1
-    group: float = 1.55
+    group: float = 1.58
 
 
 @record
@@ -106,23 +104,34 @@ class Engine:
 
 CONSTANTS = Constants()
 
+EXPERT_KERNELS = {"rounded": 9, "as they are": 7, "fused, fp8": 6, "fused, fp4": 5, "fused, bf16": 4}
+"""Kernels of a layer's experts beside the router's product. Up to Hopper, and for weights alone of fewer bits (Marlin): choice of
+experts, two that sort, two products, activation, sum; two more make rows narrower (fused_moe.py and fused_marlin_moe.py in
+vllm/model_executor/layers/fused_moe). On Blackwell: rows made narrower, choice and sort, two products, sum; an activation of its own
+in fp8 alone, and in bf16 nothing is made narrower (csrc/trtllm_fused_moe_runner.cu in FlashInfer)."""
+
 ENGINES = {
     # Its scheduler never evicts by default (GUARANTEED_NO_EVICT, nvidia.github.io/TensorRT-LLM, Useful Runtime Options), and caches
     # have no windows unless they are typed (`max_attention_window` is None in KvCacheConfig, ibid.).
     "trtllm": Engine(
-        0.00131, 1.7e-05, launch=0.575, moe=0.652, seen=0.882, first=0.0968, queue=0.0428, admits=1, of_rest=1, whole=1
+        4.59e-4, 1.71e-5, launch=0.694, moe=0.791, seen=0.952, first=0.0961, queue=0.0443, admits=1, of_rest=1, whole=1
     ),
-    "vllm": Engine(0.000164, 1.15e-05, launch=1.1, moe=0.903, seen=0.861, first=0.0482, queue=0.0468),
+    "vllm": Engine(0.000159, 1.08e-05, launch=1.05, moe=0.982, seen=0.897, first=0.0481, queue=0.0484),
     # Its scheduler asks for a batch of prompts before it decodes (get_next_batch_to_run in managers/scheduler.py), unless it is
     # started with --enable-mixed-chunk.
     "sglang": Engine(
-        0.000225, 1.63e-05, launch=0.847, moe=1.13, seen=0.84, first=0.195, queue=0.0968, prompts_first=True
+        0.000376, 1.53e-05, launch=0.914, moe=1.19, seen=0.859, first=0.198, queue=0.0999, prompts_first=True
     ),
-    "fastertransformer": Engine(0.000185, 8.4e-05, launch=2.93, seen=0.9, first=0.1, queue=0.2),
-    "eager": Engine(0.00132, 8.4e-05, launch=1.27, moe=0.859, seen=0.9, first=0.1, queue=0.2),
-    "jax": Engine(8.51e-05, 1.22e-06, launch=0.189, moe=2.51, links=0.616),
+    "tensorrt": Engine(
+        0.000471, 2.38e-05, launch=1.18, moe=0.658, seen=0.9, first=0.1, queue=0.2, admits=1, of_rest=1, whole=1
+    ),
+    "fastertransformer": Engine(0.000136, 8.26e-05, launch=2.79, seen=0.9, first=0.1, queue=0.2),
+    "eager": Engine(0.00123, 8.44e-05, launch=1.29, moe=0.903, seen=0.9, first=0.1, queue=0.2),
+    "jax": Engine(8.71e-05, 1.21e-06, launch=0.165, moe=2.68, links=0.63),
 }
-"""TensorRT-LLM, vLLM and SGLang with graphs; FasterTransformer; vLLM of 2023, eager: its host launches each kernel; compiled JAX."""
+"""TensorRT-LLM, vLLM and SGLang with graphs; TensorRT-LLM of 2024, which ran what TensorRT had compiled: its other program, on PyTorch,
+began with 0.17 (nvidia.github.io/TensorRT-LLM, PyTorch Backend); FasterTransformer; vLLM of 2023, eager: its host launches each
+kernel; compiled JAX."""
 
 GRAPHS = "trtllm", "vllm", "sglang"
 

@@ -29,7 +29,7 @@ from helpers.costs.transformers.mixers import NoMixer
 from helpers.costs.transformers.parameters_and_flops import caches, parameters
 from helpers.numeric import floor, maximum, minimum, plain, sqrt, where
 
-from .serving_constants import CONSTANTS, RESERVES, SPREAD, Constants, Engine
+from .serving_constants import CONSTANTS, EXPERT_KERNELS, RESERVES, SPREAD, Constants, Engine
 from .serving_operations import BITS, Batch, Deployment, Layer, operations
 from .speculative_decoding import module, own_parameters, tokens_of_a_pass
 
@@ -61,12 +61,14 @@ class Stored:
     rate      FLOPs/s of the products, over those in bf16
     row       bytes of a number of the rows that meet it
     narrower  1 where these rows are made narrower before, or 0
+    kernels   of a layer's experts that are stored so
     """
 
     bits: float
     rate: float
     row: float
     narrower: float
+    kernels: float
 
 
 @record
@@ -92,10 +94,21 @@ class Server:
             )
 
     def stored(self, role: str) -> Stored:
-        """The weights of a role."""
+        """The weights of a role.
+
+        >>> like = lambda on, w: Server(model("minimax-m2"), chip(on), Deployment(weights=w), ENGINES["vllm"]).stored("experts")
+        >>> [like(*x).kernels for x in (("H100", "fp8"), ("B200", "int4"), ("B200", "fp8"), ("B200", "nvfp4"), ("B200", "bf16"))]
+        [9, 7, 6, 5, 4]
+        """
         name = self.deployment.type_of(self.config, role)
         kind = arithmetic(self.chip, name)
-        return Stored(BITS[name], self.chip.rate(kind) / self.chip.rate(), ROWS[kind], 1 if kind != "bf16" else 0)
+        route = "as they are" if kind == "bf16" else "rounded"
+        if self.chip.generation == "blackwell" and (kind != "bf16" or name == "bf16"):
+            route = f"fused, {kind}"
+        kernels = EXPERT_KERNELS[route]
+        return Stored(
+            BITS[name], self.chip.rate(kind) / self.chip.rate(), ROWS[kind], 1 if kind != "bf16" else 0, kernels
+        )
 
     @property
     def cached(self):
@@ -103,7 +116,11 @@ class Server:
         return BITS[self.deployment.cache] / 8
 
     def product(self, product: Product):
-        """Seconds of a product with weights; experts' are without what their kernels take themselves."""
+        """Seconds of a product with weights; experts' are without what their kernels take themselves.
+
+        Shared experts run beside the others, on a stream of their own: `maybe_execute_in_parallel` in TensorRT-LLM's DeepSeek-V3,
+        `forward_normal_dual_stream` in SGLang's, SharedExperts in vLLM's fused_moe/runner.
+        """
         chip, k, w = self.chip, self.constants, self.stored(product.role)
         share = k.grouped if product.role == "experts" else minimum(k.bf16, chip.attains)
         gain = 1 + (w.rate - 1) * k.gain
@@ -114,7 +131,9 @@ class Server:
         moved = moved / (chip.hbm_bandwidth * minimum(k.torus if chip.kind == "tpu" else k.memory, chip.streams))
         if product.role == "experts":  # better kernels compute faster, and none reads faster than memory does
             return sqrt((self.engine.moe * math) ** 2 + (maximum(self.engine.moe, 1.0) * moved) ** 2)
-        return sqrt(math**2 + moved**2) + self.engine.launch * (k.product + k.quantise * w.narrower)
+        beside = product.role == "shared" and self.config.moe.latent is None
+        own = 0.0 if beside else self.engine.launch * (k.product + k.quantise * w.narrower)
+        return sqrt(math**2 + moved**2) + own
 
     def _rates(self, table: Table, launch) -> Rates:
         return replace(table, link=self.constants.link, launch=launch).on(self.chip)
@@ -134,27 +153,41 @@ class Server:
         return where(self.deployment.dp > 1, both, 0.0)
 
     def attention(self, layer: Layer, keys_seen):
-        """Seconds of attention to caches, and inside of pieces of prompts that see so many tokens."""
+        """Seconds of attention to caches, and inside of pieces of prompts that see so many tokens.
+
+        Linear attention has as many kernels, and makes what decays in a product of its own (in_proj_ba in qwen3_next.py of vLLM).
+        """
         chip, k, r = self.chip, self.constants, layer.reading
         moved = (r.cached * self.cached + 8 * r.state) / (chip.hbm_bandwidth * minimum(k.cached, chip.streams))
         both = sqrt(moved**2 + (r.decode / (chip.rate() * k.keys)) ** 2)
         rate = chip.rate() * k.prompt / (1 + k.half * chip.rate() / A100_BF16 / maximum(keys_seen, 1))
         mixer = self.config.mixer(layer.kind)
-        more = k.mixers if layer.kind.linear or getattr(mixer, "indexer", None) else 0
+        more = k.product if layer.kind.linear else k.indexer if getattr(mixer, "indexer", None) else 0
         return both + r.prefill / rate + self.engine.launch * (k.attention + more) * (not isinstance(mixer, NoMixer))
 
     def layer(self, layer: Layer, keys_seen) -> dict:
-        """Seconds of one layer, by part."""
-        k, engine = self.constants, self.engine
-        grouped = k.blackwell if self.chip.generation == "blackwell" else k.experts
+        """Seconds of one layer, by part.
+
+        Norms over all heads of queries and keys, as of MiniMax-M2, take a third sum over tp, of two squares of each row.
+
+        >>> c = replace(model("llama-3-8b"), qk_norm="full")
+        >>> s, normed = (Server(x, chip("H100"), Deployment(tp=8), ENGINES["vllm"]).decode(1, 1) for x in (model("llama-3-8b"), c))
+        >>> round(normed.parts["links"] / s.parts["links"], 2)
+        1.5
+        """
+        k, engine, tp = self.constants, self.engine, self.deployment.tp
         routed = [p for p in layer.products if p.role == "experts"]
         sent = self.exchange(layer) if routed else 0.0
+        grouped = engine.moe * engine.launch * k.experts * self.stored("experts").kernels if routed else 0.0
+        sums = layer.kind.parts * self.sums(layer.sums, tp)
+        if getattr(self.config.mixer(layer.kind), "norm", "") == "full":  # MiniMaxText01RMSNormTP in vLLM
+            sums = sums + self.sums(4 * layer.sums / self.config.D, tp)
         return {
             "products": sum(self.product(p) for p in layer.products if p.role != "experts"),
-            "experts": sum(self.product(p) for p in routed) + (engine.moe * engine.launch * grouped if routed else 0.0),
+            "experts": sum(self.product(p) for p in routed) + grouped,
             "attention": self.attention(layer, keys_seen),
             "others": engine.launch * k.others * layer.kind.parts / 2,
-            "links": engine.links * (layer.kind.parts * self.sums(layer.sums, self.deployment.tp) + sent),
+            "links": engine.links * (sums + sent),
         }
 
     def seconds(self, batch: Batch) -> dict:
@@ -204,7 +237,7 @@ class Server:
 
         >>> s = Server(model("llama-3-70b"), chip("H100"), Deployment(tp=8, weights="fp8"), ENGINES["vllm"])
         >>> f"{1e3 * s.decode(1, 4096).mid:.0f} ms {1e3 * s.decode(64, 4096).mid:.0f} ms"
-        '9 ms 16 ms'
+        '9 ms 15 ms'
         """
         step = self.seconds(Batch(B / self.deployment.dp, S))
         return self.within({part: s / self.tokens for part, s in step.items()})

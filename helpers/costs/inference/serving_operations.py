@@ -201,16 +201,18 @@ def met(E, k, tokens):
 
 
 @formula
-def fullest(mean_load, devices):
+def fullest(mean_load, devices, taken=0.0):
     """Tokens that the fullest device gets, about, if they go to devices by chance, `mean_load` to each in the mean.
 
     Counts vary by the root of their mean, and the largest of n normal variables is √(2·ln n) - 0.62 deviations out, to
     within 4 % for n up to 1,000 devices (`largest_normal` has it exactly).
 
-    >>> fullest(100.0, 1), round(fullest(4.0, 8), 1), round(fullest(400.0, 8))
-    (100.0, 6.8, 428)
+    taken  part of a device's places that is taken in the mean, where each can be taken once: they vary less, and not if all are
+
+    >>> fullest(100.0, 1), round(fullest(4.0, 8), 1), round(fullest(400.0, 8)), fullest(32.0, 8, taken=1.0)
+    (100.0, 6.8, 428, 32.0)
     """
-    return mean_load + maximum(sqrt(2 * log(devices)) - 0.62, 0.0) * sqrt(mean_load)
+    return mean_load + maximum(sqrt(2 * log(devices)) - 0.62, 0.0) * sqrt(mean_load * (1 - taken))
 
 
 # Imbalance: what chance alone makes of the fullest device's tokens over the mean, where routing is uniform.
@@ -268,9 +270,9 @@ def largest_normal(n: Count) -> float:
 def on_fullest(c: Config, deployment: Deployment, rows) -> Routed:
     """Experts of the fullest device, that some token goes to: each is cut over the chips that do not share them."""
     m, tokens = c.moe, rows * deployment.dp
-    mean = tokens * m.k / deployment.ep
-    most = fullest(mean, deployment.ep)
-    experts = minimum(met(m.E, m.k, tokens) / deployment.ep * most / mean, m.E / deployment.ep)
+    some = met(m.E, m.k, tokens)
+    experts = minimum(fullest(some / deployment.ep, deployment.ep, some / m.E), m.E / deployment.ep)
+    most = fullest(tokens * m.k / deployment.ep, deployment.ep)
     return Routed(rows, most / experts, experts, m.F * deployment.ep / deployment.group)
 
 

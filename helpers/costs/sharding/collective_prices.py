@@ -212,7 +212,7 @@ class Table(Rates):
         """The rates of a chip; `hop` in place of the chip's own.
 
         >>> f"{PUBLISHED.on(chip('H100')).link:.3g} {IN_STEP.on(chip('H100')).link:.3g} {IN_ENGINE.on(chip('H100')).link:.3g}"
-        '4.5e+11 3e+11 2.52e+11'
+        '4.5e+11 3e+11 2.55e+11'
         """
         link, network = chip.link_bandwidth * self.link, chip.dcn_bandwidth * self.network
         own = chip.hop if hop is None else hop
@@ -249,15 +249,15 @@ IN_STEP_TOKENS = replace(IN_STEP, hop=0.0, network_hop=0.0)  # hundreds of MB go
 IN_ENGINE = Table(
     source="python -m tools.bench_serving --fit: engines of book/data/serving.json; aiconfigurator-core 0.12.0 as the guess",
     date="2026-12-01",
-    link=0.56,  # arrays of kilobytes: far from the rate of large ones
+    link=0.567,  # arrays of kilobytes: far from the rate of large ones
     network=0.874,  # as of a card in nccl-tests (`racks.measured_collectives.REACHED`): no row of the fit has two hosts
-    launch=1.2e-5,  # seconds of an AllReduce, `Engine.launch` times
+    launch=1.13e-05,  # seconds of an AllReduce, `Engine.launch` times
     hop=0.0,  # all in `launch`
     network_hop=5e-5,  # seconds of a round over cards: FastTransformer's tp = 16 and 32 over hosts of 8 A100
     algorithm=short_ring,
 )
 # An AllToAll: all chips send to all at once. Where cards take part, its launch and hop are DeepEP's 28.1 µs of racks.
-IN_ENGINE_TOKENS = replace(IN_ENGINE, launch=8.48e-6, network_hop=1.95e-5)
+IN_ENGINE_TOKENS = replace(IN_ENGINE, launch=8.6e-06, network_hop=1.95e-5)
 
 
 @formula
@@ -356,7 +356,7 @@ def collective_seconds(kind: str, V, group: Group, rates: Rates, copies=1.0, rea
 
     >>> h100 = chip("H100")
     >>> [f"{1e6 * collective_seconds('AllReduce', 2**26, adjacent(h100, 8), t.on(h100)):.0f} us" for t in (PUBLISHED, IN_STEP, IN_ENGINE)]
-    ['261 us', '498 us', '478 us']
+    ['261 us', '498 us', '472 us']
     """
     if plain(group.n) and group.n == 1:
         return 0.0 * V

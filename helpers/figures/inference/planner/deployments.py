@@ -4,7 +4,7 @@ A type of weights is what its products make of it, an engine its constants and a
 one structure of model and one kind of chip. `planner.js` calls it for every deployment and batch.
 """
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from functools import cache
 from itertools import islice
 
@@ -79,7 +79,7 @@ class Typed(Server):
 
     def stored(self, role: str) -> Stored:
         if role == "unembedding":
-            return Stored(BITS["bf16"], 1.0, ROWS["bf16"], 0)
+            return Stored(BITS["bf16"], 1.0, ROWS["bf16"], 0, 0)
         return self.wide if role in WIDE else self.rest
 
     @property
@@ -99,10 +99,9 @@ class Hopping(Chip):
 
 
 def speeds(chip: Chip) -> tuple[float, ...]:
-    """What a deployment knows of a chip; the seconds of a layer's experts are among it."""
-    own = CONSTANTS.blackwell if chip.generation == "blackwell" else CONSTANTS.experts
+    """What a deployment knows of a chip."""
     rates = chip.rate(), chip.hbm_bandwidth, chip.hbm_bytes, chip.link_bandwidth, chip.dcn_bandwidth
-    return (*rates, chip.hop, chip.axes, chip.pod[0], chip.neighbours, own, chip.attains, chip.streams)
+    return (*rates, chip.hop, chip.axes, chip.pod[0], chip.neighbours, chip.attains, chip.streams)
 
 
 def engine(e: Engine) -> tuple[float, ...]:
@@ -114,13 +113,13 @@ def stored(chip: Chip, weights: str) -> tuple[float, ...]:
     """What a chip makes of weights of a type, as numbers.
 
     >>> stored(chip("B200"), "int4")
-    (4.125, 1.0, 2, 0)
+    (4.125, 1.0, 2, 0, 7)
     """
     s = Server(model("llama-3-8b"), chip, Deployment(weights=weights), ENGINES["unknown"])
     return tuple(vars(s.stored("mlp")).values())
 
 
-COUNTS = len(SIZES), 12, len(KNOWN), 4, 4, 1, 2, 5, 1
+COUNTS = len(SIZES), 11, len(KNOWN), 5, 5, 1, 2, 5, 1
 """Numbers that `_row` takes: sizes; speeds; an engine; weights of WIDE, the others; a cached number; prompt, answer; `Deployment`s; B."""
 
 
@@ -128,16 +127,14 @@ def _row(structure: Config, torus: bool, *x) -> tuple:
     """`row` of numbers, in the order of NAMES."""
     x = iter(x)
     sizes, known, of_engine, wide, rest, (each,), (prompt, answer), at, (B,) = (list(islice(x, n)) for n in COUNTS)
-    C, through, hbm, W, dcn, hop, axes, domain, neighbours, own, attains, streams = known
+    C, through, hbm, W, dcn, hop, axes, domain, neighbours, attains, streams = known
     on = Hopping(**vars(chip("v5p" if torus else "H100")) | {
         "flops": {"bf16": C}, "hbm_bandwidth": through, "hbm_bytes": hbm, "link_bandwidth": W, "dcn_bandwidth": dcn,
         "axes": axes, "pod": (domain,), "neighbours": neighbours, "step": hop,
         "attains": attains, "streams": streams,
     })  # fmt: skip
-    k, runs = replace(CONSTANTS, experts=own, blackwell=own), Engine(**dict(zip(KNOWN, of_engine)))
-    s = Typed(
-        build(structure, *sizes), on, Deployment(*at[:4], overlap=at[4]), runs, k, Stored(*wide), Stored(*rest), each
-    )
+    lies, runs = Deployment(*at[:4], overlap=at[4]), Engine(**dict(zip(KNOWN, of_engine)))
+    s = Typed(build(structure, *sizes), on, lies, runs, CONSTANTS, Stored(*wide), Stored(*rest), each)
     found = row(s, prompt, answer, B)
     return tuple(found[name] for name in NAMES)
 
