@@ -14,15 +14,16 @@ The constants were fitted on 2026-11-27 by `python -m tools.bench_collectives --
 weighing alike. `rates` makes a table of `sharding.collective_prices` of them.
 """
 
+from dataclasses import replace
 from typing import Literal
 
 from helpers.arguments import formula, record
 from helpers.costs.rooflines.chips import CHIPS
 from helpers.costs.rooflines.hardware import Chip
 from helpers.costs.sharding.collective_prices import CARD, Rates, collective_seconds, domains_reached, in_domains
-from helpers.numeric import minimum
+from helpers.numeric import minimum, where
 
-from .tiered_collectives import SENT_BY, bus_factor
+from .tiered_collectives import SENT_BY, Move, bus_factor, double_tree
 
 ALGORITHMS = ("ring", "tree", "nvls", "collnet", "best")
 NCCL = "nccl-tests"
@@ -79,6 +80,14 @@ class Reached:
 
 
 REACHED = Reached()
+COUNTED = 1 / 0.92  # what NCCL counts for a tree over that of a ring over many, in any number of domains
+CHANNEL = 1.7e10  # bytes/s of a card below which a tree's channel of an A100, 20 GB/s of NVLink, has more
+
+
+def _tree_as_counted(kind: str, V, g, m) -> tuple[Move, ...]:
+    """Two trees as NCCL counts them before it chooses: 2·V/g over a card whatever m is, and 8 % more, for they reach less."""
+    inside, across = double_tree(kind, V, g, m)
+    return inside, Move("dcn", where(m > 1, 2 * COUNTED * V / g, 0.0), across.hops)
 
 
 @formula
@@ -125,10 +134,14 @@ def measured_seconds(
 
     algorithm  "ring": one through all GPUs, for each rail; "tree": rings inside, two trees across, for an AllReduce; "nvls": the
                NVSwitch adds, and across domains trees do; "collnet": rings inside, and the network's switches add, for an AllReduce;
-               "best": the fastest of the first three. An AllToAll has one, whichever is named
+               "best": the fastest of the first three; on A100, whose switches do not add, what NCCL takes for faster
+               (ncclTopoTuneModel in src/graph/tuning.cc): a tree over many domains if arrays are short, and over two for all
+               arrays only where cards are slower than its channels. An AllToAll has one, whichever is named
 
     >>> f"{measured_seconds('AllReduce', 2**30, chip('H100'), 8) * 1e3:.1f} ms"
     '4.1 ms'
+    >>> [round(bus_bandwidth("AllReduce", 2**31, chip("A100"), 16, 2, name) / 1e9) for name in ("ring", "tree", "best")]
+    [165, 224, 165]
     """
     names, V = [algorithm], size
     if kind == "AllToAll":
@@ -140,6 +153,10 @@ def measured_seconds(
         names = [name for name, there in usable.items() if there]
     group = in_domains(chips / domains, domains, chip.neighbours)
     took = [collective_seconds(kind, V, group, rates(chip, name, tool, k)) for name in names]
+    if names == ["ring", "tree"] and chip.links == "ampere":
+        counted = replace(rates(chip, "tree", tool, k), algorithm=_tree_as_counted)
+        few = (domains <= 2) * (2 * chip.dcn_bandwidth < CHANNEL)  # at most two GPUs share a card
+        return where((collective_seconds(kind, V, group, counted) < took[0]) + few > 0, minimum(*took), took[0])
     return minimum(*took) if len(took) > 1 else took[0]
 
 
