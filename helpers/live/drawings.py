@@ -1,4 +1,4 @@
-"""What a live figure draws: curves and points on logarithmic axes, or boxes that grow with a result.
+"""What a live figure draws: lines and points on logarithmic axes, or boxes that grow with a result.
 
 `data` of a drawing is what `figure_controls.js` moves; `svg` is the drawing at the first values, and without JavaScript.
 """
@@ -63,12 +63,19 @@ class Plot:
     def svg(self, key: str, alt: str, values: dict[str, float], texts: dict[str, str] | None = None) -> str:
         """Axes, grid and marks; the colours are the page's own, so that dark mode needs nothing else."""
         corners = f'x="{LEFT}" y="{TOP}" width="{WIDTH - LEFT - RIGHT}" height="{HEIGHT - TOP - BOTTOM}"'
-        y, py = self.y, self.y.pixels(*UP)
+        x, px, y, py, foot = self.x, self.x.pixels(*ACROSS), self.y, self.y.pixels(*UP), HEIGHT - BOTTOM
         out = [
-            begin(key, alt),
+            f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-labelledby="{key}-alt" class="live-plot">'
+            f'<title id="{key}-alt">{escape(alt)}</title>',
             f'<clipPath id="{key}-clip"><rect {corners}/></clipPath><g class="live-grid">',
-            *columns(self.x),
         ]
+        for e in range(x.low, x.high + 1):
+            at = f"{px(10.0**e):.1f}"
+            out.append(
+                f'<path d="M{at} {TOP}V{foot}"/>'
+                f'<text x="{at}" y="{foot + 16}" text-anchor="middle">{tick(e, x.unit)}</text>'
+            )
+        out.append(f'<text x="{sum(ACROSS) / 2:.0f}" y="{HEIGHT - 10}" text-anchor="middle">{escape(x.label)}</text>')
         for e in range(y.low, y.high + 1):
             at = py(10.0**e)
             out.append(
@@ -186,26 +193,6 @@ def _written(places: dict[str, Place], values: dict[str, float]) -> str:
         return f'data-move style="display:none" {fixed}'
     moved = " ".join(f'{a}="{start + factor * values[name]:.2f}{unit}"' for a, name, factor, unit, start in moves)
     return f"data-move {moved} {fixed}".strip() if moves else fixed
-
-
-def begin(key: str, alt: str) -> str:
-    """How a drawing on axes begins."""
-    return (
-        f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-labelledby="{key}-alt" class="live-plot">'
-        f'<title id="{key}-alt">{escape(alt)}</title>'
-    )
-
-
-def columns(axis: Axis) -> list[str]:
-    """Decades of the horizontal axis, and its name."""
-    px, foot = axis.pixels(*ACROSS), HEIGHT - BOTTOM
-    decades = [(f"{px(10.0**e):.1f}", tick(e, axis.unit)) for e in range(axis.low, axis.high + 1)]
-    lines = [
-        f'<path d="M{x} {TOP}V{foot}"/><text x="{x}" y="{foot + 16}" text-anchor="middle">{text}</text>'
-        for x, text in decades
-    ]
-    middle = f'<text x="{sum(ACROSS) / 2:.0f}" y="{HEIGHT - 10}" text-anchor="middle">{escape(axis.label)}</text>'
-    return [*lines, middle]
 
 
 def tick(exponent: int, unit: str) -> str:

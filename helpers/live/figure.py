@@ -12,7 +12,6 @@ from html import escape
 from math import nan
 
 from .controls import Choice, Size, head_html
-from .curves import Curves
 from .drawings import Boxes, Plot
 from .jaxpr_to_javascript import javascript
 from .tables import Columns, Result, Rows, table_html
@@ -39,17 +38,13 @@ class LiveFigure:
     results: tuple[Result, ...]
     sentence: str
     alt: str = ""
-    drawing: Plot | Boxes | Curves | None = None
+    drawing: Plot | Boxes | None = None
     table: Rows | Columns | None = None
     unknown: str = ""
     preset: Callable[..., dict[str, float]] | None = None
     hint: str = ""
     rules: str = ""
-
-    @property
-    def runners(self) -> tuple[str, ...]:
-        """The scripts that it wants."""
-        return ("grids.js", "settings.js", *getattr(self.drawing, "runners", ()), "figure_controls.js")
+    runners = ("grids.js", "settings.js", "figure_controls.js")  # the scripts that it wants
 
     @cached_property
     def arguments(self) -> tuple[str, ...]:
@@ -101,10 +96,7 @@ class LiveFigure:
             "id": f"live-{self.name}",
             "args": self.arguments,
             "controls": [c.data for c in self.controls],
-            "results": [
-                {"name": r.name, "unit": r.unit, "words": r.words} | ({"share": r.share} if r.share else {})
-                for r in self.results
-            ],
+            "results": [r.data for r in self.results],
             **(self.drawing.data() if self.drawing else {"marks": []}),
             **({"rows": self.table.rows} if isinstance(self.table, Columns) else {}),
             **({"alt": self.alt} if "{" in self.alt else {}),
@@ -127,7 +119,7 @@ class LiveFigure:
         results = {r.name: r for r in self.results}
         return (
             head_html(key, self.title, self.hint, controls, self.told(), kind)
-            + self._drawn(key, values | at, said)
+            + (self.drawing.svg(key, filled(self.alt, said), values | at, said) if self.drawing else "")
             + (
                 self.table.html(self.title, results, values, said)
                 if self.table
@@ -136,14 +128,6 @@ class LiveFigure:
             + (f"<figcaption>{escape(self.rules)}</figcaption>" if self.rules else "")
             + "</figure>"
         )
-
-    def _drawn(self, key: str, values: Mapping[str, float], texts: Mapping[str, str]) -> str:
-        if not self.drawing:
-            return ""
-        alt, ask = filled(self.alt, texts), {}
-        if isinstance(self.drawing, Curves):
-            ask["ask"] = lambda value: self.function(**self.settings() | {self.drawing.over.name: value})
-        return self.drawing.svg(key, alt, values, texts, **ask)
 
 
 def pushed(data: Mapping, functions: str) -> str:

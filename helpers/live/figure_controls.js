@@ -42,7 +42,6 @@
 
     const set = { ...window.liveSettings(data, form, preset, whole), ...own };
     const bars = data.results.map(r => r.share && box.querySelector(`[data-bar="${r.name}"]`));
-    const curves = data.curves && window.liveCurves(data, box, words, filled);
     const rows = Object.entries(data.rows ?? {}).map(([name, label]) => [box.querySelector(`[data-row="${name}"]`), label]);
 
     // What a link asks for and does not get, until a control is moved.
@@ -68,7 +67,6 @@
         bars[n].style.width = `${(100 * values[r.name]) / values[r.share] || 0}%`;
         bars[n].closest("tr").hidden = !values[r.name];
       });
-      curves?.(args, find, values, said);
       if (data.alt) box.querySelector("svg title").textContent = filled(data.alt, said);
       for (const [row, label] of rows) {
         row.hidden = [...row.querySelectorAll("td :first-child")].every(cell => Number.isNaN(values[cell.dataset.result]));

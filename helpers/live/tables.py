@@ -23,6 +23,13 @@ class Result:
     words: tuple[str, ...] = ()
     share: str = ""
 
+    @property
+    def data(self) -> dict:
+        """What the scripts read."""
+        return {"name": self.name, "unit": self.unit, "words": self.words} | (
+            {"share": self.share} if self.share else {}
+        )
+
     def text(self, value: float) -> str:
         if self.words:
             return self.words[int(value)] if not math.isnan(value) else "unknown"
@@ -53,7 +60,7 @@ class Rows:
 def _line(r: Result, values: Mapping[str, float], text: str) -> str:
     bar, value, kind = "", values.get(r.name), "result" if r.name in values else "say"
     if r.share:
-        width = 100 * value / values[r.share]
+        width = 100 * value / values[r.share] if value == value else 0
         bar = f'<span class="live-bar" data-bar="{r.name}" style="width:{width:.1f}%"></span>'
     hidden = " hidden" if bar and value == 0 or value != value else ""
     cell = f'<span data-{kind}="{r.name}">{escape(text)}</span>{bar}'

@@ -1,1 +1,1 @@
-"""Live figures of chapter 6: `attention_variants`, and films of Flash and of a ring."""
+"""Live figure of chapter 6, `forms_side_by_side`, and films of Flash and of a ring."""

@@ -1,11 +1,11 @@
-"""A film of chapter 6: Flash 2 block by block, what lies in HBM and in fast memory, and m, l and O as they are updated.
+"""A film of chapter 6: Flash block by block, what lies in HBM and in fast memory, what has moved, and m, l and O as they are updated.
 
 Twelve small numbers that a reader can check: heads of one number, scores q·k without a scale. A simulation in plain Python; tests
 hold its results against dense attention.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from helpers.live.film import Film, LiveFilm
@@ -32,45 +32,71 @@ class Row:
 
 @dataclass(frozen=True)
 class Step:
-    """A block of queries `i` that meets a block of keys `j`; of the last step both are None. `done`: blocks of O that are written."""
+    """A block of queries `i` that meets a block of keys `j`; of the last step both are None.
+
+    done   blocks of O that are finished
+    moved  blocks through HBM so far, by array
+    """
 
     label: str
     i: int | None
     j: int | None
     done: int
+    moved: dict[str, int]
     rows: tuple[Row, ...]
     note: str
     text: str
 
 
-def film(causal: bool, R: int = 2, C: int = 2) -> Film:
-    """Flash 2 over the six queries and keys, R and C at a time.
+def film(causal: bool, version: int = 2, C: int = 2) -> Film:
+    """Flash over the six queries and keys, C at a time: version 1 takes keys outside, version 2 queries.
 
     >>> [round(row.O / row.total, 3) for row in film(True).frames[0].rows]        # the first block of queries sees keys 0 and 1
     [4.0, 4.477]
+    >>> [(step.i, step.j) for step in film(True, 1).frames[:-1]]
+    [(0, 0), (1, 0), (2, 0), (1, 1), (2, 1), (2, 2)]
     """
-    frames, n = [], len(Q) // R
-    pairs = [(i, j) for i in range(n) for j in range(len(K) // C) if not causal or j * C < (i + 1) * R]
+    frames, n, moved, before = [], len(Q) // C, {"Q": 0, "K, V": 0, "O": 0}, None
+    pairs = [(i, j) for i in range(n) for j in range(n) if not causal or j <= i]
+    pairs.sort(key=lambda pair: pair[::-1] if version == 1 else pair)
     state: dict[int, tuple[float, float, float]] = {}
     for number, (i, j) in enumerate(pairs, 1):
-        rows = tuple(_row(t, range(j * C, (j + 1) * C), causal, state) for t in range(i * R, (i + 1) * R))
+        rows = tuple(_row(t, range(j * C, (j + 1) * C), causal, state) for t in range(i * C, (i + 1) * C))
         state |= {row.query: (row.m, row.total, row.O) for row in rows}
-        last = number == len(pairs) or pairs[number][0] != i
-        out = ", ".join(f"{r.O / r.total:.2f}" for r in rows)
+        if version == 1:  # O is kept divided by l
+            rows = tuple(replace(row, O=row.O / row.total) for row in rows)
+        done, note, then = _after(version, pairs, number, rows)
+        outer = j if version == 1 else i
+        moved = {
+            "Q": moved["Q"] + (version == 1 or outer != before),
+            "K, V": moved["K, V"] + 2 * (version == 2 or outer != before),
+            "O": moved["O"] + 2 if version == 1 else done,  # read and written at each visit, or written once
+        }
+        before = outer
         held = "; ".join(f"query {r.query}: m {r.m:g}, l {r.total:.2f}, O {r.O:.2f}" for r in rows)
-        if last:
-            note = f"last keys for Q{i}: O / ℓ = {out} goes to HBM"
-            then = f"All its keys have passed, so O / l of block {i} is written to HBM."
-        else:
-            following = pairs[number][1]
-            note, then = f"next: K{following} and V{following}", "Q, O, m and l stay there."
         text = f"Q{i} meets K{j} and V{j} in fast memory. {held}. {then}"
-        frames.append(Step(f"Step {number} of {len(pairs)}", i, j, i + last, rows, note, text))
+        frames.append(Step(f"Step {number} of {len(pairs)}", i, j, done, moved, rows, note, text))
     said = "End: all of O is in HBM, and no block of scores ever was."
-    end = Step("End", None, None, n, (), "all of O is in HBM", said)
+    end = Step("End", None, None, n, moved, (), "all of O is in HBM", said)
     what = "with a causal mask" if causal else "without a mask"
-    said = f"Flash 2 {what}: {len(pairs)} steps; each block of Q is read once and each block of O written once."
+    said = f"Flash {version} {what}: {len(pairs)} steps; blocks moved through HBM: {_counted(moved)}."
     return Film(said, (*frames, end), (WIDTH, HEIGHT), partial(drawing, causal))
+
+
+def _after(version: int, pairs: list[tuple[int, int]], number: int, rows: tuple[Row, ...]) -> tuple[int, str, str]:
+    """Blocks of O that are finished after a step; what the frame notes then, and what is said."""
+    i, j = pairs[number - 1]
+    if version == 1:
+        return j + 1, f"O{i} goes back to HBM with m and ℓ", f"O, m and l of block {i} are written to HBM."
+    if number < len(pairs) and pairs[number][0] == i:
+        return i, f"next: K{pairs[number][1]} and V{pairs[number][1]}", "Q, O, m and l stay there."
+    out = ", ".join(f"{r.O / r.total:.2f}" for r in rows)
+    then = f"All its keys have passed, so O / l of block {i} is written to HBM."
+    return i + 1, f"last keys for Q{i}: O / ℓ = {out} goes to HBM", then
+
+
+def _counted(moved: dict[str, int]) -> str:
+    return " · ".join(f"{name} {n}" for name, n in moved.items())
 
 
 def _row(t: int, keys: range, causal: bool, state: dict) -> Row:
@@ -96,7 +122,8 @@ def drawing(causal: bool, step: Step) -> str:
         for j in range(k + 1 if causal else n):
             look = HERE | {"edge": 2} if (k, j) == (step.i, step.j) else {"edge": 0.6, "stroke_dasharray": "3 3"}
             out.append(rect(LEFT + 54 + j * (SIDE + 2), y, SIDE, SIDE, **look))
-    out += [word(beside, TOP + 12, "dashed: scores,", size=11), word(beside, TOP + 27, "never in HBM", size=11)]
+    beside_it = "dashed: scores,", "never in HBM", "", "blocks moved:", _counted(step.moved)
+    out += [word(beside, TOP + 12 + 15 * k, text, size=11) for k, text in enumerate(beside_it) if text]
     return frame(step.label, [*out, *_fast(step)])
 
 
@@ -128,7 +155,7 @@ def _fast(step: Step) -> list[str]:
 
 FIGURE = LiveFilm(
     name="flash-memory",
-    title="Flash 2 on six queries and six keys, two at a time: which blocks are in fast memory, and m, ℓ and O after each step.",
-    films={"causal": film(True), "none": film(False)},
-    menu="Mask",
+    title="Flash on six queries and six keys, two at a time: which blocks are in fast memory, and m, ℓ and O after each step.",
+    films={"Flash 2, causal": film(True), "Flash 2, no mask": film(False), "Flash 1, causal": film(True, 1)},
+    menu="Order and mask",
 )

@@ -1,1 +1,1 @@
-"""Films of chapter 5, `draft_films`; `planner` is a page of its own, for training and serving."""
+"""Live figures of chapter 5: `planner` is a page of its own, for training and serving."""

@@ -1,111 +1,17 @@
 // The explorer: joins the tables of plans.py for one mesh into plans, in the order of helpers/costs/sharding/matmul_plans.py, and prices each
-// with the traced function; lists them, and shows the frames of the picked one. Collectives are simulated here as in
-// helpers/costs/sharding/collective_steps.py, with which a test compares every frame. figure_controls.js calls what this hands out.
+// with the traced function; lists them, and shows the frames of the picked one, of which walks.py has written down every collective
+// along every axis. figure_controls.js calls what this hands out.
 (() => {
   const CELL = 20, LEFT = 62, TOP = 34;
-  const mod = (a, n) => (a % n + n) % n, sum = row => row.reduce((p, q) => p + q, 0);
-
-  // Sends of an AllGather, step by step: [from, to, block, way].
-  // Over the network between slices all go round one way.
-  function gather(n, wraps, far) {
-    const ring = far || (wraps && n > 2), up = ring && !far ? n >> 1 : n - 1, down = far ? 0 : ring ? (n - 1) >> 1 : n - 1, steps = [];
-    for (let t = 0; t < Math.max(up, down); t++) {
-      steps.push([]);
-      for (let d = 0; d < n; d++) for (const [way, last] of [[1, up], [-1, down]]) {
-        const to = d + way, block = d - way * t;
-        if (t < last && (ring || (0 <= to && to < n && 0 <= block && block < n))) steps[t].push([d, mod(to, n), mod(block, n), way]);
-      }
-    }
-    return steps;
-  }
-
-  const square = (n, f) => Array.from({ length: n }, (_, d) => Array.from({ length: n }, (_, b) => f(d, b)));
-  const sends = list => list.map(([src, , b, way]) => [src, b, way, 1]);
-
-  function copying(n, wraps, far) {
-    let held = square(n, (d, b) => +(d === b));
-    const moments = gather(n, wraps, far).map(step => {
-      const before = held;
-      held = held.map(row => [...row]);
-      for (const [, to, b] of step) held[to][b] = 1;
-      return [before, sends(step)];
-    });
-    return [...moments, [held, []]];
-  }
-
-  function adding(n, wraps, far) { // an AllGather backwards, seen in a mirror
-    let held = square(n, () => 1);
-    const steps = gather(n, wraps, far).reverse().map(step => step.map(([src, to, b, way]) => [n - 1 - to, n - 1 - src, n - 1 - b, way]));
-    const moments = steps.map(step => {
-      const before = held;
-      held = held.map(row => [...row]);
-      for (const [src, , b] of step) held[src][b] = 0;
-      for (const [src, to, b] of step) held[to][b] += before[src][b];
-      return [before, sends(step)];
-    });
-    return [...moments, [held, []]];
-  }
-
-  function chaining(n) { // an AllReduce along a line: partial sums to the middle, and sums back
-    let held = square(n, () => 1);
-    const moments = [], on = d => 0 <= d && d < n;
-    for (let t = 0; t < 2 * n - 2; t++) {
-      const step = [], before = held;
-      for (let d = 0; d < n; d++) for (const [way, b] of [[1, t - d], [-1, t + d + 1 - n]]) if (on(d + way) && on(b)) step.push([d, d + way, b, way]);
-      const coming = new Set(step.map(([, to, b]) => `${to} ${b}`));
-      held = held.map(row => [...row]);
-      for (const [src, , b] of step) if (before[src][b] < n && !coming.has(`${src} ${b}`)) held[src][b] = 0;
-      for (const [src, to, b] of step) held[to][b] = before[src][b] + (before[src][b] < n ? held[to][b] : 0);
-      moments.push([before, sends(step)]);
-    }
-    return [...moments, [held, []]];
-  }
-
-  // Over the network blocks go straight to where they belong, in step t to the t-th device after.
-  function sending(n) {
-    let held = square(n, () => 1);
-    const moments = [];
-    for (let t = 1; t < n; t++) {
-      moments.push([held, held.map((_, d) => [d, mod(d + t, n), 1, 1])]);
-      held = held.map((row, d) => row.map((x, b) => x - (b === mod(d + t, n)) + (b === d)));
-    }
-    return [...moments, [held, []]];
-  }
-
-  function exchanging(n, wraps, far) {
-    if (far) return sending(n);
-    const ring = wraps && n > 2, moments = [];
-    let parcels = [];
-    for (let s = 0; s < n; s++) for (let d = 0; d < n; d++) {
-      const there = mod(d - s, n), ways = ring ? (2 * there === n ? [1, -1] : [2 * there < n ? 1 : -1]) : [d > s ? 1 : -1];
-      for (const way of s === d ? [1] : ways) parcels.push({ at: s, d, way, share: s === d ? 1 : 1 / ways.length });
-    }
-    for (;;) {
-      const held = square(n, (at, d) => sum(parcels.filter(p => p.at === at && p.d === d).map(p => p.share)));
-      const moving = parcels.filter(p => p.at !== p.d);
-      moments.push([held, moving.map(p => [p.at, p.d, p.way, p.share])]);
-      if (!moving.length) return moments;
-      parcels = parcels.map(p => (p.at === p.d ? p : { ...p, at: mod(p.at + p.way, n) }));
-    }
-  }
-
-  const SHOW = { AllGather: copying, ReduceScatter: adding, AllReduce: chaining, AllToAll: exchanging };
-
-  function most(list, key) {
-    const tally = {};
-    for (const one of list) tally[key(one)] = (tally[key(one)] ?? 0) + one[3];
-    return Math.max(0, ...Object.values(tally));
-  }
+  const sum = row => row.reduce((p, q) => p + q, 0);
 
   // The collectives of a step along one axis each, with the bytes of a block.
-  function walks(kind, axes, held, args) {
+  function walks(films, kind, axes, held, args) {
     const out = [], between = a => args[`d${a.toLowerCase()}`];
     axes.sort((a, b) => between(a) - between(b)); // inside slices first
     const go = (kind, over) => {
-      const n = args[over], far = between(over), moments = SHOW[kind](n, args[`w${over.toLowerCase()}`], far);
-      const block = kind === "AllGather" ? held : held / n;
-      const counted = moments.map(([now, list]) => ({ now, list, out: most(list, s => s[0]), link: most(list, s => `${s[0]} ${s[2]}`) }));
-      out.push({ kind, over, n, far, block, moments: counted, total: block * sum(counted.map(m => m.out)) });
+      const n = args[over], moments = films[kind][args[over.toLowerCase()]], block = kind === "AllGather" ? held : held / n;
+      out.push({ kind, over, n, far: between(over), block, moments, total: block * sum(moments.map(m => m.out)) });
       held *= kind === "AllGather" ? n : kind === "ReduceScatter" ? 1 / n : 1;
     };
     const all = (kind, some) => some.forEach(a => go(kind, a));
@@ -114,20 +20,20 @@
       all("ReduceScatter", outer);
       for (const half of ring ? ["ReduceScatter", "AllGather"] : [kind]) go(half, last);
       all("AllGather", outer.reverse());
-    } else if (SHOW[kind]) all(kind, kind === "AllGather" ? [...axes].reverse() : axes);
+    } else if (films[kind]) all(kind, kind === "AllGather" ? [...axes].reverse() : axes);
     return out;
   }
 
-  function picture({ kind, over, n }, { now, list }) {
-    const full = kind === "AllGather" ? 1 : n, gone = new Set(list.map(([d, b]) => `${d} ${b}`));
+  function picture({ kind, over, n }, { halves, sent }) {
+    const full = kind === "AllGather" ? 1 : n;
     const word = (x, y, text, anchor) => `<text x="${x}" y="${y}" text-anchor="${anchor}">${text}</text>`;
     let out = word(LEFT + n * CELL / 2, 12, kind === "AllToAll" ? "block for device" : "block", "middle");
     for (let k = 0; k < n; k++) out += word(LEFT + (k + .5) * CELL, TOP - 6, k, "middle") + word(LEFT - 6, TOP + (k + .7) * CELL, `${over} = ${k}`, "end");
-    now.forEach((row, d) => row.forEach((amount, b) => {
-      const x = LEFT + b * CELL, y = TOP + d * CELL;
-      out += `<rect x="${x + 1}" y="${y + 1}" width="18" height="18" fill-opacity="${(.65 * amount / full).toFixed(2)}" stroke-width="${gone.has(`${d} ${b}`) ? 2.5 : .4}"/>`;
+    [...halves].forEach((digit, k) => {
+      const x = LEFT + (k % n) * CELL, y = TOP + Math.floor(k / n) * CELL, amount = parseInt(digit, 36) / 2;
+      out += `<rect x="${x + 1}" y="${y + 1}" width="18" height="18" fill-opacity="${(.65 * amount / full).toFixed(2)}" stroke-width="${sent[k] > 0 ? 2.5 : .4}"/>`;
       if (amount && kind !== "AllGather") out += word(x + CELL / 2, y + 14, `${Math.floor(amount) || ""}${amount % 1 ? "½" : ""}`, "middle");
-    }));
+    });
     return out;
   }
 
@@ -179,7 +85,7 @@
       const out = [], left = [];
       plan.routes.forEach((route, n) => route.forEach(([kind, , , hx, hy, , , over]) => {
         const [name, ...dims] = t.dims[n], whole = 2 * args[dims[0]] * args[dims[1]];
-        const held = whole / (hx ? args.X : 1) / (hy ? args.Y : 1), some = walks(t.kinds[kind], [...over], held, args);
+        const held = whole / (hx ? args.X : 1) / (hy ? args.Y : 1), some = walks(t.films, t.kinds[kind], [...over], held, args);
         left.push(t.kinds[kind] === "Permute" ? held : sum(some.map(w => w.total)));
         for (const w of some) w.moments.forEach((m, k) => {
           const end = w.moments.length - 1, head = `${name}: ${w.kind} over ${w.over}, `;

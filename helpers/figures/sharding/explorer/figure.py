@@ -15,7 +15,7 @@ from helpers.live.tables import Result, table_html
 from helpers.live.words import reading
 
 from .plans import DIMS, KINDS, LONGEST, NUMBERS, Meshes, function, plan_lines, states, wired
-from .walks import CELL, LEFT, TOP, caption, out_of_a_device, picture, walks
+from .walks import CELL, LEFT, TOP, caption, films, out_of_a_device, picture, walks
 
 RANKED = 6  # plans in the list
 BOUNDS = {"math": "arithmetic", "hbm": "HBM", "ici": "links", "dcn": "network"}
@@ -173,8 +173,8 @@ class Explorer:
         data = {
             "id": f"live-{self.name}", "own": "livePlans", "args": NUMBERS, "marks": [], "say": SENTENCE + "{unwired}",
             "controls": [c.data for c in self.controls],
-            "results": [{"name": r.name, "unit": r.unit, "words": r.words} for r in RESULTS],
-            "plans": self.meshes.tables() | tables,
+            "results": [r.data for r in RESULTS],
+            "plans": self.meshes.tables() | tables | {"films": films(self.meshes.options.values())},
         }  # fmt: skip
         return pushed(data, function())
 

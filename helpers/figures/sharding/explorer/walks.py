@@ -1,13 +1,15 @@
-"""The steps of a plan as frames: who holds what, and what leaves; `explorer.js` makes the same, and a test compares every frame.
+"""The steps of a plan as frames: who holds what, and what leaves; `explorer.js` has the frames of every collective from `films`.
 
 What crosses links stands in `costs.sharding.collective_steps`. A collective over two axes is shown as one over each, in the order that
 sends least; its price has the links of both axes busy at once.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from math import prod
+
+from numpy import base_repr
 
 from helpers.costs.sharding import collective_steps
 from helpers.costs.sharding.resharding import Hop
@@ -15,6 +17,10 @@ from helpers.costs.sharding.sharded_array import Axis
 from helpers.live.words import reading
 from helpers.plot.svg import element, word
 
+MAKE = {
+    "AllGather": collective_steps.all_gather, "ReduceScatter": collective_steps.reduce_scatter,
+    "AllReduce": collective_steps.all_reduce, "AllToAll": collective_steps.all_to_all,
+}  # fmt: skip
 CELL, LEFT, TOP = 20, 62, 34  # pixels: a cell, room for the devices' names, room for the blocks'
 
 
@@ -57,12 +63,9 @@ def walk(kind: str, over: str, axis: Axis, block: float) -> Walk:
     >>> [(m.out, m.link) for m in walk("AllGather", "X", Axis(4, wraps=False), 1.0).moments]
     [(2, 1), (2, 1), (1, 1), (0, 0)]
     """
-    make = {
-        "AllGather": collective_steps.all_gather, "ReduceScatter": collective_steps.reduce_scatter,
-        "AllReduce": collective_steps.all_reduce, "AllToAll": collective_steps.all_to_all,
-    }[kind]  # fmt: skip
     if kind == "AllToAll" and axis.link == "dcn":
         return Walk(kind, over, axis, block, tuple(_direct(axis.n)))
+    make = MAKE[kind]
     film = make(axis) if axis.link == "ici" else make(Axis(axis.n), 1)  # of other slices: a ring that turns one way
     return Walk(kind, over, axis, block, tuple(_moment(film, f) for f in film.frames))
 
@@ -99,6 +102,21 @@ def _moment(film: collective_steps.CollectiveFilm, frame: collective_steps.Frame
         out[s.src] += s.share
         link[s.src, s.way] += s.share
     return Moment(tuple(held), sent, max(out.values(), default=0), max(link.values(), default=0))
+
+
+def films(axes: Iterable[Axis]) -> dict[str, list[list[dict]]]:
+    """The moments of each collective along each of these axes, cell by cell: halves of a block as digits to base 36, 1 for what leaves.
+
+    >>> films([Axis(2, wraps=False)])["AllGather"][0][0]
+    {'halves': '2002', 'sent': '1001', 'out': 1, 'link': 1}
+    """
+    return {kind: [[_cells(m) for m in walk(kind, "", axis, 1.0).moments] for axis in axes] for kind in MAKE}
+
+
+def _cells(m: Moment) -> dict:
+    halves = "".join(base_repr(int(2 * amount), 36) for row in m.held for amount in row)
+    sent = "".join(str(int((d, b) in m.sent)) for d, row in enumerate(m.held) for b in range(len(row)))
+    return {"halves": halves, "sent": sent, "out": m.out, "link": m.link}
 
 
 def walks(h: Hop, axes: Mapping[str, Axis], whole: float) -> list[Walk]:

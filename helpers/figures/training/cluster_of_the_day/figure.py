@@ -169,7 +169,7 @@ class DayFigure:
         data = {
             "id": f"live-{self.name}", "own": "liveLayouts", "args": (),
             "controls": [c.data for c in self.controls],
-            "results": [{"name": r.name, "unit": r.unit, "words": r.words, "share": r.share} for r in RESULTS],
+            "results": [r.data for r in RESULTS],
             "layouts": {"models": models, "chips": {label: _chip(chip(name)) for name, label in self.chips.items()}} | _days(self),
             **DRAWING.data(), "alt": "{alt}",
         }  # fmt: skip

@@ -1,1 +1,0 @@
-"""What every form of attention moves, and how long it takes."""

@@ -1,0 +1,159 @@
+"""The live figure of chapter 6: what every form of attention moves on a chip, and how long it takes, for a prompt of S tokens.
+
+The passes are those of `costs.attention.time_and_intensity.variants`, but versions 2 and 3 of Flash share what is read among R blocks.
+"""
+
+from math import inf, nan
+
+from helpers.costs.attention.flops_and_bytes import Attention, flash
+from helpers.costs.attention.io_complexity import largest_block
+from helpers.costs.attention.time_and_intensity import Rates, exp_rate, in_turn, seconds, variants
+from helpers.costs.rooflines.chips import chip, menu
+from helpers.costs.rooflines.hardware import Chip
+from helpers.costs.transformers.public_models import model
+from helpers.live.controls import Choice, Size
+from helpers.live.drawings import Box, Boxes, Follows, Label
+from helpers.live.figure import LiveFigure
+from helpers.live.tables import Columns, Result
+from helpers.numeric import maximum, minimum, where
+
+MODELS = (
+    "gpt-2-xl", "gpt-3", "falcon-7b", "palm-540b", "llama-2-13b", "llama-3-8b", "llama-3-70b", "llama-3.1-405b",
+    "mistral-7b", "qwen-3-32b", "gemma-3-27b", "gpt-oss-120b",
+)  # fmt: skip
+WINDOW = 4096  # of a model that has none
+FORMS = {
+    "naive": "naive",
+    "fused": "softmax fused",
+    "chunked": "chunks of queries",
+    "flash1": "Flash 1",
+    "flash2": "Flash 2",
+    "flash3": "Flash 3",
+    "window": "Flash 2, window",
+    "linear": "linear",
+}
+COLUMNS = {
+    "seconds": "time, at least",
+    "bound": "waits for",
+    "bytes": "through HBM",
+    "flops": "products",
+    "held": "held beside arguments",
+}
+STEP, BAR, LEFT, WIDE = (
+    24,
+    16,
+    30,
+    52,
+)  # from one bar to the next and the height of one, in pixels; percents of the width
+
+
+def exponentials(chip: Chip) -> float:
+    """Exponentials a second; without limit on a TPU, of which nobody publishes it.
+
+    The clock is what the chip's rate in bf16 asks for.
+
+    >>> f"{exponentials(chip('H100')):.3g}", exponentials(chip("v5e"))
+    ('3.86e+12', inf)
+    """
+    if not chip.clock_exps:
+        return inf
+    return exp_rate(chip.cores, chip.rate("bf16") / chip.cores / chip.clock_flops, chip.clock_exps)
+
+
+def attention(S, N, K, H, w, M, R, C, W, exps, **_) -> dict:
+    """All numbers of every form, named form_what, of one sequence of S tokens under a causal mask in bf16.
+
+    N, K, H     query heads, KV heads, width of a head; w keys of the window
+    M, R        bytes of a core's fast memory; blocks of queries that share what is read of K and V
+    C, W, exps  FLOPs/s, bytes/s of HBM, exponentials/s; Flash 3 is unknown where nobody says how fast these are
+    """
+    a, rates = Attention(S, N=N, K=K, H=H), Rates(C, W, exps)
+    block = maximum(largest_block(M, H), 16)
+    small, rows = minimum(block, 512), block * R
+    passes = variants(a, M, window=w, keep=0) | {
+        "flash2": flash(a, small, rows=rows),
+        "flash3": flash(a, small, 3, rows=rows),
+        "window": flash(Attention(S, N=N, K=K, H=H, window=w), small, rows=rows),
+    }
+    found = {}
+    for form in FORMS:
+        p, known = passes[form], where(exps < inf, 1.0, nan) if form == "flash3" else 1.0
+        t, least = seconds(p, rates), in_turn(p, rates)
+        math, hbm, exp = (t.parts[resource] for resource in ("math", "hbm", "exps"))
+        on_chip = maximum(math, exp) if form == "flash3" else math + exp
+        found |= {
+            f"{form}_seconds": (t.lower if form == "flash3" else least) * known,
+            f"{form}_beside": (t.lower if form == "flash3" else least) * known,  # a result stands in one place
+            f"{form}_bound": where(on_chip <= hbm, 1.0, where(math >= exp, 0.0, 2.0)) * known,
+            f"{form}_bytes": p.bytes * known,
+            f"{form}_flops": p.flops * known,
+            f"{form}_held": (p.held + 0 * S) * known,
+        }
+    fused, flash2, longest = found["fused_seconds"], found["flash2_seconds"], found["naive_seconds"]
+    return found | {
+        **{f"{form}_bar": minimum(found[f"{form}_seconds"] / longest, 1.0) for form in FORMS},
+        "w": w,
+        "faster": fused / flash2,
+        "share": 100 * found["flash2_bytes"] / found["fused_bytes"],
+    }
+
+
+def _model(name: str) -> dict[str, float]:
+    c = model(name)
+    return {"N": c.N, "K": c.K, "H": c.H, "w": c.window or WINDOW}
+
+
+def _chip(name: str) -> dict[str, float]:
+    """Speeds, fast memory of a core, and for a GPU as many blocks that share one cache as it has SMs."""
+    c = chip(name)
+    speeds = {"C": c.rate(), "W": c.hbm_bandwidth, "exps": exponentials(c)}
+    return {"M": c.fast_bytes // c.cores, "set_R": 1 if c.axes else c.cores} | speeds
+
+
+def _bar(n: int, form: str) -> tuple[Box | Label, ...]:
+    """The name of a form, its bar, and its time behind it."""
+    bar = f"{form}_bar"
+    y = Follows(bar, 0, "", STEP * n + 13)  # seen where it is known
+    return (
+        Label(f"{LEFT}%", y, FORMS[form], anchor="end", dx=-6),
+        Box("fill", f"{LEFT}%", str(STEP * n), Follows(bar, WIDE, "%"), str(BAR)),
+        Label(Follows(bar, WIDE, "%", LEFT), y, "", f"{form}_beside", dx=4),
+    )
+
+
+def _row(form: str) -> tuple[Result, ...]:
+    units = {"seconds": "s", "bytes": "B", "flops": "FLOPs", "held": "B"}
+    numbers = (Result(f"{form}_{what}", unit=unit) for what, unit in units.items())
+    return (
+        *numbers,
+        Result(f"{form}_beside", unit="s"),
+        Result(f"{form}_bound", words=("products", "HBM", "exponentials")),
+    )
+
+
+FIGURE = LiveFigure(
+    name="attention",
+    title="Attention, side by side",
+    function=attention,
+    controls=(
+        Choice("model", "Heads of", "llama-3-8b", {name: _model(name) for name in MODELS}),
+        Choice("chip", "Chip", "H100", {text: _chip(name) for name, text in menu().items()}),
+        Size("S", "S, tokens", 16384, 256, 2**20, parts=2, grain=128),
+        Size("R", "Blocks that share keys", 132, 1, 256, parts=1, follows="set_R", until=("chip",)),
+    ),
+    results=(
+        *(r for form in FORMS for r in _row(form)),
+        *(Result(name, unit=unit) for name, unit in (("faster", ""), ("share", ""), ("w", "count"))),
+    ),
+    drawing=Boxes(STEP * len(FORMS), tuple(shape for n, form in enumerate(FORMS) for shape in _bar(n, form))),
+    table=Columns("form", FORMS, COLUMNS),
+    sentence="{model} on {chip}, causal, S = {S}: softmax fused takes {fused_seconds} and waits for {fused_bound}; Flash 2 takes "
+    "{flash2_seconds} and waits for {flash2_bound}, {faster} times as fast with {share} % of the bytes. A window of {w} takes "
+    "{window_seconds}, linear attention {linear_seconds}.",
+    alt="A bar for each form of attention: the time that it takes at least, as a share of that of naive attention.",
+    hint="Choose a model, whose heads attend, and a chip; then move the tokens. A chip sets how many blocks share what is read.",
+    rules="Times are lower bounds of one layer's attention for one sequence in bf16, scores and sums in float32, without projections. "
+    "Traffic is beside all else; products and exponentials take turns but in Flash 3, and exponentials are counted on GPUs alone, since "
+    "nobody publishes the rate of a TPU's. Flash has the largest blocks that fit one TensorCore or SM with their scores, and pays for "
+    "whole blocks. Blocks that share what is read of K and V through one cache are, at first, all SMs of a GPU.",
+)  # fmt: skip
