@@ -4,8 +4,6 @@
 contents, roles of the bibliography; the rest is headings of tables.  It costs no byte.
 `enlargeable`: a figure is a file of the site, and a tap on it shows it as large as it is.  On a phone a wide figure has letters of 4 to 5
 pixels.  A cell gives its figure as base64 text; as a file it weighs a third less, chapter 6 20 KB, and its room is kept.
-`once`: where stored results come from is said once a page.  Chapter 2 said six times when its programs were compiled and with what; a
-notebook still does, since a reader may run any cell alone.
 
 What a release of the theme may change is `generate_toctree_html`, of pydata-sphinx-theme: without it a build stops, and with other HTML
 than `<summary>` test_accessible_html fails.
@@ -45,26 +43,6 @@ def repaired(body: str) -> str:
     return body
 
 
-PROVENANCE = re.compile(r"<p>Stored: [^<]*</p>")
-AGAIN = "<p>Stored, as above.</p>"
-
-
-def once(body: str) -> str:
-    """The body of a page with each provenance at its first place.
-
-    >>> once("<p>Stored: on Monday.</p> <p>Stored: on Monday.</p> <p>Stored: on Tuesday.</p>")
-    '<p>Stored: on Monday.</p> <p>Stored, as above.</p> <p>Stored: on Tuesday.</p>'
-    """
-    there = set()
-
-    def said(match):
-        again = match[0] in there
-        there.add(match[0])
-        return AGAIN if again else match[0]
-
-    return PROVENANCE.sub(said, body)
-
-
 IMAGE = re.compile(r"(<a\b[^>]*>\s*|)(<img\b[^>]*>)")  # one in a link keeps its link
 DATA = re.compile(r'src="data:image/svg\+xml;base64,([^"]+)"')
 SIZE = re.compile(rb'<svg\b[^>]*?\swidth="([\d.]+)(pt|px)?" height="([\d.]+)')
@@ -102,7 +80,7 @@ def add(app, page, template, context, doctree) -> None:
     """One page; and the buttons that open a chapter's pages in the contents of the book get a name."""
     if "body" in context and app.builder.format == "html":
         root = "../" * page.count("/") + "_images/"
-        context["body"] = once(enlargeable(repaired(context["body"]), root, Path(app.outdir) / "_images"))
+        context["body"] = enlargeable(repaired(context["body"]), root, Path(app.outdir) / "_images")
     contents = context["generate_toctree_html"]
     context["generate_toctree_html"] = lambda *kind, **how: str(contents(*kind, **how)).replace(
         "<summary>", '<summary aria-label="Pages of this chapter">'

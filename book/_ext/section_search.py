@@ -38,13 +38,6 @@ MAKERS = {
     "Infinity Fabric": "AMD Instinct GPU",
     "NeuronLink": "AWS Trainium",
 }
-GENERATIONS = {
-    "A": "Ampere",
-    "H": "Hopper",
-    "B": "Blackwell",
-    "G": "Grace Blackwell",
-    "M": "CDNA",
-}  # by a GPU's first letter
 
 
 class Section:
@@ -159,8 +152,9 @@ def things(hardware: str, planner: str) -> list[list]:
         cells = [plain(c) for c in re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row, re.DOTALL)]
         says = "FLOPs/s in " + "; ".join(f"{h}: {c}" for h, c in zip(heads[1:], cells[1:], strict=True) if c != "–")
         names = [cells[0], *(a for a, of in ALIASES.items() if of == cells[0])]
-        maker = MAKERS.get(CHIPS[cells[0]].names[1], "")
-        names += [f"{word} {cells[0]}" for word in maker.split()] + [maker, GENERATIONS.get(cells[0][0], "")]
+        chip = CHIPS[cells[0]]
+        maker = MAKERS.get(chip.names[1], "")
+        names += [f"{word} {cells[0]}" for word in maker.split()] + [maker, chip.generation.title()]
         found.append([cells[0], f"book/hardware.html#chip-{anchor}", [n for n in names if n], says])
         if cells[0] in options.get("chip", ()):
             found.append([f"{cells[0]} in the planner", f"book/planner.html#live-planner?chip={cells[0]}", [], ""])
