@@ -31,10 +31,8 @@ from helpers.costs.training.pipeline_schedules import pipeline
 from helpers.costs.transformers.config import MLA, Config
 from helpers.costs.transformers.public_models import model
 from helpers.kernels.attention import flash_attention, masks
-from helpers.kernels.inference.paged_kv_cache import Blocks
 from helpers.kernels.rooflines import systolic_array
 from helpers.kernels.training.pipeline_parallel import ticks
-from helpers.plot import start_page
 from helpers.plot.training.held_and_sent import WAYS
 
 COMMAND = "python -m tools.drawings"
@@ -70,12 +68,6 @@ def served() -> dict:
     return {"interleaved": [(s.lane, s.start, s.end, s.kind, "") for s in (*log.spans, *log.slot_spans())]}
 
 
-def blocks() -> dict:
-    b = Blocks(pages=4, size=2)
-    b.allocate("A", 3), b.fork("A", "B", 2), b.allocate("C", 1)
-    return {"now": b}
-
-
 def schedules() -> dict:
     made = {
         name: (ticks(pipeline(name, 4, 8, v)), v)
@@ -97,12 +89,10 @@ DRAWN: dict[str, Callable] = {
     "attention_bytes": lambda: plot.attention_bytes(6, 4, ALT),
     "attention_layouts": lambda: plot.attention_layouts(4, ALT),
     "backward_block": lambda: plot.backward_block(ALT),
-    "bars": lambda: [plot.bars({"a": 1, "b": 30}, "y", ALT, log=log) for log in (False, True)],
-    "batching": lambda: plot.batching((6, 2, 2, 6), 2, ALT),
+    "bars": lambda: plot.bars({"a": 1, "b": 30}, "y", ALT),
     "blocks": lambda: plot.blocks(
         {"rows": (PLAN.shape, PLAN.blocks), "columns": (PLAN.shape, flash_attention.by_columns(PLAN.blocks))}, ALT),
     "blocks_on_cores": lambda: plot.blocks_on_cores(4, ALT),
-    "cached_heads": lambda: plot.cached_heads(8, {"MHA": 8, "GQA": 2, "MLA": None}, ALT),
     "chip": lambda: [plot.chip(chip(name), ALT) for name in ("v5e", "v5p", "v7", "H100", "B200", "A100")],
     "chunks": lambda: plot.chunks(6, 2, ALT),
     "combine_tree": lambda: plot.combine_tree([[1.0, 3.0], [2.0, 0.0], [4.0, 2.0], [1.0, 1.0]], ALT),
@@ -141,13 +131,11 @@ DRAWN: dict[str, Callable] = {
                         for a, mesh in (("A[I_X, J_Y]", SQUARE), ("A[I, J_X]", Mesh({"X": 4})))],
     "online_softmax": lambda: plot.online_softmax([1.0, 3.0, 2.0, 0.0, 4.0, 2.0], ALT),
     "page_table": lambda: plot.page_table({"A": [0, 2], "B": [2, 3]}, {"A": [*"abc"], "B": [*"cde"]}, 4, 2, ALT),
-    "pages": lambda: plot.pages(blocks(), ALT),
     "passing_keys": lambda: plot.passing_keys(4, ALT),
     "pipelines": lambda: plot.pipelines(schedules(), ALT),
     "plane": lambda: plot.plane([1.0, 2.0, 4.0], [10.0, 100.0, 1000.0], [[y] * 3 for y in (0.1, 1.0, 10.0)], "X", "y", ALT,
-                                inside="busy", lines={"best": ([1, 4], [10, 1000])}, dots={"whole": ([2, 4], [100, 100])}),
+                                inside="busy", lines={"best": ([1, 4], [10, 1000])}),
     "pods": lambda: plot.pods(V5P, ALT),
-    "pools": lambda: plot.pools(4, 6, "a cache", ALT),
     "predicted": lambda: plot.predicted(
         {"one": [[2.0, 1.0, 4.0], [10.0, 10.0, 5.0]], "two": [[1.0, 3.0, 0.3]]}, ("ours", "rule"), ALT),
     "prefill_and_decode": lambda: plot.prefill_and_decode(4, 2, ALT),
@@ -165,7 +153,6 @@ DRAWN: dict[str, Callable] = {
     "sharded_cache": lambda: plot.sharded_cache(
         {"a": "K[B_Z, S, K_Y]", "b": "K[B, S, K_YZ]", "c": "K[B, S_Z, K_Y]"}, Mesh({"Y": 2, "Z": 2}), {"B": 4, "S": 8, "K": 4}, ALT),
     "shards": lambda: plot.shards({"FSDP": "W_in[D_XY, F]", "HSDP": "W_in[D_Y, F]"}, 2, 4, ALT),
-    "shared_heads": lambda: plot.shared_heads(8, (8, 2, 1), ALT),
     "shares": lambda: plot.shares(SHARES, ALT),
     "softmax_chunks": lambda: plot.softmax_chunks(4, 2, ALT),
     "speculation": lambda: plot.speculation(
@@ -178,7 +165,7 @@ DRAWN: dict[str, Callable] = {
     "tokens_to_experts": lambda: plot.tokens_to_experts([[0, 1], [1, 0]], ALT),
     "torus": lambda: [plot.torus(Slice(chip("v5e"), shape, wraps), (0, 0), (1, 1), ALT)
                       for shape, wraps in (((4, 4), (False, False)), ((4, 4), (True, True)), ((2, 3), (False, True)))],
-    "tradeoff": lambda: plot.tradeoff({"4 chips": ([1, 2], [10, 15], ["B=1", "B=2"])}, "ms", "y", ALT, marks={"limit": 3}),
+    "tradeoff": lambda: plot.tradeoff({"4 chips": ([1, 2], [10, 15], ["B=1", "B=2"])}, "ms", "y", ALT),
     "transformer_block": lambda: plot.transformer_block(model("llama-3-70b"), ALT),
     "trees": lambda: plot.trees({"one": PATHS}, ALT),
     "two_meshes": lambda: plot.two_meshes(MESHES, ALT),
@@ -194,7 +181,6 @@ DRAWN: dict[str, Callable] = {
             (slices("v5e", (4, 4), 2), 1, 1, ""), (slices("v5e", (2, 1), 2), 1, 1, ""), (slices("v5p", (4, 2, 1)), 1, 1, ""),
             (Cluster(Slice(chip("GB200"), (10,)), 2), 1, 1, ""))],
     "work": lambda: plot.work({cut: work(3, 4, cut) for cut in ("contiguous", "striped")}, ALT),
-    **{f"start page: {name}": draw for name, draw in vars(start_page).items() if name.startswith("small_")},
 }  # fmt: skip
 FILMS = {f"film: {name}": figures.figure(name) for name in figures.MODULES if hasattr(figures.figure(name), "films")}
 

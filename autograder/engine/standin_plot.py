@@ -29,15 +29,15 @@ class Matrix:
 
 
 absorption = accepted = arrivals = attention_bytes = attention_layouts = backward_block = bars = _picture
-batching = blocks = on_mesh = rows_and_times = _picture
-blocks_on_cores = cached_heads = chip = chunks = combine_tree = cube = curves_and_points = cuts = _picture
+blocks = on_mesh = rows_and_times = _picture
+blocks_on_cores = chip = chunks = combine_tree = cube = curves_and_points = cuts = _picture
 decoder_stack = divisions = einsum_letters = expert_exchange = expert_loads = flash_tiles = flow = four_cases = _picture
 frames = gpu = held = host = hosts = intervals = kept = kept_over_time = kept_tokens = kernels = kv_heads = layout = (
     _picture
 )
-levels = linear_forms = lines = masks = online_softmax = page_table = pages = passing_keys = pipelines = _picture
-plane = pods = pools = predicted = prefill_and_decode = product_gradients = products = ragged = rails = _picture
-reuse = ring_or_tree = rolling = roofline = routed = served = sharded_cache = shards = shared_heads = _picture
+levels = linear_forms = lines = masks = online_softmax = page_table = passing_keys = pipelines = _picture
+plane = pods = predicted = prefill_and_decode = product_gradients = products = ragged = rails = _picture
+reuse = ring_or_tree = rolling = roofline = routed = served = sharded_cache = shards = _picture
 shares = softmax_chunks = spans = speculation = stacked = step_timelines = systolic = _picture
 timeline = token_copies = tokens_to_experts = torus = tradeoff = transformer_block = trees = _picture
 two_meshes = two_tier_steps = warps = wave_rows = _picture

@@ -8,24 +8,14 @@ Tests: tests/helpers/plot.
 """
 
 from .attention.flash_and_memory import backward_block, blocks_on_cores, flash_tiles, kept, kernels, warps
-from .attention.masks_and_blocks import blocks, linear_forms, masks, shared_heads, work
+from .attention.masks_and_blocks import blocks, linear_forms, masks, work
 from .attention.softmax_state import combine_tree, cuts, online_softmax, passing_keys, ring_or_tree
 from .charts import bars, curves_and_points, levels, lines, roofline, timeline
 from .experts.copies import expert_loads, token_copies, two_meshes
-from .inference.cache_on_chips import attention_layouts, pools, sharded_cache
+from .inference.cache_on_chips import attention_layouts, sharded_cache
 from .inference.page_table import page_table, prefill_and_decode
-from .inference.serving_timelines import (
-    accepted,
-    arrivals,
-    batching,
-    pages,
-    ragged,
-    served,
-    speculation,
-    tradeoff,
-    trees,
-)
-from .inference.what_is_cached import absorption, cached_heads, chunks, kept_tokens, rolling, weights_and_caches
+from .inference.serving_timelines import accepted, arrivals, ragged, served, speculation, tradeoff, trees
+from .inference.what_is_cached import absorption, chunks, kept_tokens, rolling, weights_and_caches
 from .picture import COLOURS, DASHES, MARKERS, STYLE, Picture, canvas
 from .racks.gpu_parts import gpu, wave_rows
 from .racks.two_tiers import rails, shards, two_tier_steps
@@ -45,15 +35,14 @@ from .transformers.products import einsum_letters, product_gradients, shares, st
 
 __all__ = [
     "COLOURS", "DASHES", "MARKERS", "Matrix", "Picture", "STYLE", "absorption", "accepted", "arrivals",
-    "attention_bytes", "attention_layouts", "backward_block", "bars", "batching", "blocks", "blocks_on_cores",
-    "cached_heads", "canvas",
-    "chip", "chunks", "combine_tree", "cube", "curves_and_points", "cuts", "decoder_stack", "divisions",
+    "attention_bytes", "attention_layouts", "backward_block", "bars", "blocks", "blocks_on_cores",
+    "canvas", "chip", "chunks", "combine_tree", "cube", "curves_and_points", "cuts", "decoder_stack", "divisions",
     "einsum_letters", "expert_exchange", "expert_loads", "flash_tiles", "flow", "four_cases", "frames", "gpu", "held",
     "host", "hosts", "intervals", "kept", "kept_over_time", "kept_tokens", "kernels", "kv_heads", "layout", "levels", "linear_forms",
-    "lines", "masks", "on_mesh", "online_softmax", "page_table", "pages", "passing_keys", "pipelines", "plane", "pods",
-    "pools", "predicted", "prefill_and_decode", "product_gradients", "products", "ragged", "rails", "reuse",
+    "lines", "masks", "on_mesh", "online_softmax", "page_table", "passing_keys", "pipelines", "plane", "pods",
+    "predicted", "prefill_and_decode", "product_gradients", "products", "ragged", "rails", "reuse",
     "ring_or_tree", "rolling", "roofline", "routed", "rows_and_times", "served", "sharded_cache", "shards",
-    "shared_heads", "shares", "softmax_chunks", "spans", "speculation", "stacked", "step_timelines",
+    "shares", "softmax_chunks", "spans", "speculation", "stacked", "step_timelines",
     "systolic", "timeline", "token_copies", "tokens_to_experts", "torus", "tradeoff", "transformer_block", "trees", "two_meshes",
     "two_tier_steps", "warps", "wave_rows",
     "weights_and_caches", "wiring", "work",

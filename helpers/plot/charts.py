@@ -56,7 +56,7 @@ def curves_and_points(
         ax.annotate(level[1], (0.01, level[0]), xycoords=("axes fraction", "data"), xytext=(0, 3), textcoords="offset points",
                     fontsize=8)  # fmt: skip
     dress(ax, xlabel, ylabel, log)
-    ax.legend(fontsize=8)
+    ax.legend()
     return Picture(figure, alt, caption)
 
 
@@ -77,17 +77,17 @@ def roofline(roofs: dict, points: dict, alt: str, *, caption: str = "", intensit
     for i, (label, (intensity, rate)) in enumerate(points.items()):
         ax.plot([intensity], [rate], MARKERS[i % 6], color=INK, markerfacecolor="#fff", label=label)
     dress(ax, "arithmetic intensity, FLOPs per byte", "FLOPs/s", "xy")
-    ax.legend(fontsize=8)
+    ax.legend()
     return Picture(figure, alt, caption)
 
 
 @styled
-def bars(values: dict, ylabel: str, alt: str, *, log: bool = False, caption: str = "") -> Picture:
+def bars(values: dict, ylabel: str, alt: str, *, caption: str = "") -> Picture:
     """One bar for each label, its value written on it."""
     figure, ax = canvas()
     drawn = ax.bar(list(values), list(values.values()), color=COLOURS[0], edgecolor=INK)
     ax.bar_label(drawn, fmt="{:.3g}", fontsize=8)
-    dress(ax, "", ylabel, "y" if log else "")
+    dress(ax, "", ylabel, "")
     ax.grid(axis="x", visible=False)
     return Picture(figure, alt, caption)
 

@@ -6,9 +6,10 @@ Lines differ by dash and marker as well as by colour (Okabe and Ito's palette, o
 import base64
 import io
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from html import escape
 
+import numpy as np
 from matplotlib import rc_context
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyArrowPatch, Patch, Rectangle
@@ -20,6 +21,13 @@ MARKERS = ("o", "s", "^", "D", "v", "P")
 STYLE = {
     "font.size": 10,
     "font.family": "DejaVu Sans",
+    "axes.titlelocation": "left",  # titles of panels, and the letters around axes: 12 to 15 px as wide as a page shows them
+    "axes.titlesize": 9.5,
+    "axes.titleweight": "bold",
+    "axes.labelsize": 9,
+    "xtick.labelsize": 8,
+    "ytick.labelsize": 8,
+    "legend.fontsize": 8,
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.grid": True,
@@ -73,6 +81,15 @@ def canvas(width: float = 5.2, height: float = 3.5, rows: int = 1, columns: int 
         return figure, figure.subplots(rows, columns)
 
 
+def panes(count: int, width: float, height: float, columns: int = 1):
+    """A figure and its axes as a list, `columns` of them side by side; width and height are those of all together."""
+    figure, axes = canvas(width, height, -(-count // columns), columns)
+    axes = list(np.ravel(axes))
+    for ax in axes[count:]:
+        ax.remove()
+    return figure, axes[:count]
+
+
 def dress(ax, xlabel: str, ylabel: str, log: str) -> None:
     """Names and scales of the axes."""
     ax.set_xlabel(xlabel)
@@ -81,6 +98,12 @@ def dress(ax, xlabel: str, ylabel: str, log: str) -> None:
         ax.set_xscale("log")
     if "y" in log:
         ax.set_yscale("log")
+
+
+def name_rows(ax, names: Iterable, start: float, **limits) -> None:
+    """A row for each name, one below the other from `start` on."""
+    names = list(names)
+    ax.set(yticks=np.arange(len(names)) + start, yticklabels=names, **limits)
 
 
 GEOMETRY = re.compile(r'(?<=\s)(?:d|x|y|transform|points|width|height)="[^"]*"')
@@ -146,7 +169,7 @@ def legend(figure: Figure, looks: Mapping, columns: int, side: str = "center", *
 
 
 def bare(ax, **limits) -> None:
-    """A drawing without axes."""
+    """A drawing without axes; besides its limits it may have a title."""
     ax.set(**limits)
     ax.set_axis_off()
 

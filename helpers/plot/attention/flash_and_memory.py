@@ -1,7 +1,7 @@
 """Attention and its two memories: kernels that write in between, Flash's blocks forward and backward, what is kept, blocks on cores."""
 
 from helpers.costs.attention.io_complexity import warp_floats
-from helpers.plot.picture import COLOURS, HATCHES, Picture, arrow, bare, box, canvas, legend, styled, write
+from helpers.plot.picture import COLOURS, HATCHES, Picture, arrow, bare, box, canvas, legend, panes, styled, write
 
 # Each kernel of a softmax over L rows of L scores: its name, what it reads, what it writes, as (L²s, Ls).
 KERNELS = {
@@ -19,7 +19,7 @@ PLACES = {
 @styled
 def kernels(alt: str, *, caption: str = "") -> Picture:
     """A softmax as three kernels and as one: what each reads from HBM (upwards) and writes there (downwards)."""
-    figure, axes = canvas(5.2, 4.1, len(KERNELS))
+    figure, axes = panes(len(KERNELS), 5.2, 4.1)
     for ax, (title, steps) in zip(axes, KERNELS.items()):
         box(ax, 0, 0, 9.6, 0.75, "HBM", COLOURS[0] + "40", 9)
         for i, (name, reads, writes) in enumerate(steps):
@@ -32,8 +32,7 @@ def kernels(alt: str, *, caption: str = "") -> Picture:
                 arrow(ax, (at, start), (at, end), width=1.1)
                 ax.text(at + 0.14, 1.47, _amount(amount), ha="left", va="center", fontsize=9)
         squares, rows = (sum(step[which][k] for step in steps for which in (1, 2)) for k in (0, 1))
-        ax.set_title(f"{title}: {_amount((squares, rows))} numbers", loc="left", fontsize=10, weight="bold")
-        bare(ax, xlim=(-0.1, 9.7), ylim=(-0.05, 3.15))
+        bare(ax, title=f"{title}: {_amount((squares, rows))} numbers", xlim=(-0.1, 9.7), ylim=(-0.05, 3.15))
     return Picture(figure, alt, caption)
 
 
@@ -49,10 +48,10 @@ def flash_tiles(at: dict[str, tuple[int, int]], alt: str, *, n: int = 4, caption
 
     at  {"Flash 1": (i, j), …}, the block of queries and that of keys of the step; Flash 1 takes keys outside, Flash 2 queries
     """
-    figure, axes = canvas(5.2, 3.3 * len(at) + 0.4, len(at))
-    for ax, (version, (i, j)) in zip([axes] if len(at) == 1 else axes, at.items()):
+    figure, axes = panes(len(at), 5.2, 3.3 * len(at) + 0.4)
+    for ax, (version, (i, j)) in zip(axes, at.items()):
         _tiles(ax, n, i, j, keys_outside=version.startswith("Flash 1"))
-        ax.set_title(version, loc="left", fontsize=10, weight="bold")
+        ax.set_title(version)
     looks = {name: (fill, hatch) for fill, hatch, name in PLACES.values()}
     legend(figure, looks | {"scores, never in HBM": {"facecolor": "#ffffff", "linestyle": "--"}}, 2)
     return Picture(figure, alt, caption)
@@ -102,8 +101,7 @@ def kept(alt: str, *, caption: str = "") -> Picture:
         x = 0.6
         for name, how in arrays.items():
             x = _kept_array(ax, x, name, *how.split())
-        bare(ax, xlim=(-0.1, 13.4), ylim=(-0.8, 3.9), aspect="equal", anchor="W")
-        ax.set_title(title, loc="left", fontsize=10, weight="bold")
+        bare(ax, title=title, xlim=(-0.1, 13.4), ylim=(-0.8, 3.9), aspect="equal", anchor="W")
     again = {"computed again, block by block": {"fill": False, "linestyle": "--"}}
     legend(figure, {"kept from the forward pass": COLOURS[0] + "70"} | again, 2, "left")
     return Picture(figure, alt, caption)
@@ -141,8 +139,7 @@ def warps(alt: str, *, R: int = 128, C: int = 128, H: int = 64, count: int = 4, 
                 write(ax, 4.3 + 1.2 * k, 1.2, "+", 11)
         read, exchanged = warp_floats(R, C, H, count, split)
         ax.text(0, -0.55, f"reads {read:,} numbers, exchanges {exchanged:,}", fontsize=9, va="center")
-        ax.set_title(f"split by {split}", loc="left", fontsize=10, weight="bold")
-        bare(ax, xlim=(-0.1, 9.0), ylim=(-0.85, 4.2), aspect="equal", anchor="W")
+        bare(ax, title=f"split by {split}", xlim=(-0.1, 9.0), ylim=(-0.85, 4.2), aspect="equal", anchor="W")
     legend(figure, {f"warp {k}": _look(k) for k in range(count)} | {"every warp": "#dddddd"}, 3, "left")
     return Picture(figure, alt, caption)
 
@@ -235,7 +232,7 @@ def summed_by(way: str, side: str, k: int, n: int) -> set[int]:
 @styled
 def blocks_on_cores(n: int, alt: str, *, caption: str = "") -> Picture:
     """Causal blocks in the colour of the core that computes them; sums in it too, if one core makes them, else grey."""
-    figure, axes = canvas(5.2, 3.2, 1, len(SUMS))
+    figure, axes = panes(len(SUMS), 5.2, 3.2, len(SUMS))
     for ax, (way, sums) in zip(axes, SUMS.items()):
         for i in range(n):
             for j in range(i + 1):
@@ -245,8 +242,7 @@ def blocks_on_cores(n: int, alt: str, *, caption: str = "") -> Picture:
                 for k in range(n):
                     at = (n + 0.5, k) if side == "rows" else (k, n + 0.5)
                     _box(ax, *at, summed_by(way, side, k, n), name)
-        bare(ax, xlim=(-0.1, n + 1.6), ylim=(n + 1.6, -0.1), aspect="equal")
-        ax.set_title(way, loc="left", fontsize=10, weight="bold")
+        bare(ax, title=way, xlim=(-0.1, n + 1.6), ylim=(n + 1.6, -0.1), aspect="equal")
     looks = {f"core {c}": _look(c) for c in range(n)} | {"summed across cores": "#dddddd"}
     legend(figure, looks, len(looks), fontsize=7.5)
     return Picture(figure, alt, caption)

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from matplotlib.patches import Polygon
 
-from helpers.plot.picture import COLOURS, INK, Picture, arrow, bare, box, canvas, legend, styled, write
+from helpers.plot.picture import COLOURS, INK, Picture, arrow, bare, box, canvas, legend, panes, styled, write
 
 # Fill, ink and hatch of a block of scores: three greys apart, and a hatch where nothing is computed.
 BLOCKS = {
@@ -24,13 +24,10 @@ def masks(panels: Mapping, alt: str, *, caption: str = "") -> Picture:
     figure, axes = _panels(len(panels), 2.0, 2.3)
     for ax, (title, seen) in zip(axes, panels.items()):
         seen = np.asarray(seen)
-        if seen.ndim != 2 or seen.dtype != bool:
-            raise ValueError(f"{title}: a mask is bool[T, S], not {seen.dtype}{list(seen.shape)}")
         for (t, s), one in np.ndenumerate(seen):
             _square(ax, s, t, "", COLOURS[0] if one else "#fff", INK, "")
         _grid(ax, seen.shape, title)
-    axes[0].set_ylabel("queries", fontsize=8)
-    axes[0].set_xlabel("keys", fontsize=8)
+    axes[0].set(ylabel="queries", xlabel="keys")
     return Picture(figure, alt, caption)
 
 
@@ -53,8 +50,7 @@ def blocks(panels: Mapping, alt: str, *, caption: str = "") -> Picture:
             met.add(kind)
             _square(ax, j, i, str(n), fill, ink, hatch)
         _grid(ax, shape, title)
-    axes[0].set_ylabel("blocks of queries", fontsize=8)
-    axes[0].set_xlabel("blocks of keys", fontsize=8)
+    axes[0].set(ylabel="blocks of queries", xlabel="blocks of keys")
     there = {kind: look for kind, look in BLOCKS.items() if kind in met}
     legend(figure, {k: {"facecolor": f, "hatch": h, "edgecolor": "#777"} for k, (f, _, h) in there.items()}, 3)
     return Picture(figure, alt, caption)
@@ -83,20 +79,15 @@ def work(panels: Mapping[str, Sequence], alt: str, *, caption: str = "") -> Pict
         for axis, count in ((ax.xaxis, rows.shape[1]), (ax.yaxis, rows.shape[0])):
             axis.set_ticks(np.arange(count) + 0.5, range(count), fontsize=8)
         ax.tick_params(length=0)
-        ax.set_xlabel(f"devices; waited for: {rows.max(1).sum():,}", fontsize=8)
-    axes[0].set_ylabel("hops", fontsize=8)
+        ax.set_xlabel(f"devices; waited for: {rows.max(1).sum():,}")
+    axes[0].set_ylabel("hops")
     return Picture(figure, alt, caption)
 
 
 def _panels(count: int, width: float, height: float, legend: float = 0.0):
     """A figure, and as many axes of that size in inches: two side by side at most, so that a phone shows letters as letters."""
     columns = min(count, 2)
-    rows = -(-count // columns)
-    figure, axes = canvas(width * columns, height * rows + legend, rows, columns)
-    axes = np.ravel(axes)
-    for ax in axes[count:]:
-        ax.remove()
-    return figure, axes[:count]
+    return panes(count, width * columns, height * -(-count // columns) + legend, columns)
 
 
 def _square(ax, x: int, y: int, text: str, fill, ink: str, hatch: str) -> None:
@@ -107,11 +98,9 @@ def _square(ax, x: int, y: int, text: str, fill, ink: str, hatch: str) -> None:
 
 def _grid(ax, shape: tuple[int, int], title: str) -> None:
     """Row 0 on top, squares square, no ticks."""
-    ax.set(xlim=(0, shape[1]), ylim=(shape[0], 0), xticks=[], yticks=[], aspect="equal")
-    ax.set_title(title, fontsize=9, loc="left")
+    ax.set(title=title, xlim=(0, shape[1]), ylim=(shape[0], 0), xticks=[], yticks=[], aspect="equal")
     ax.grid(visible=False)
-    for side in ax.spines.values():
-        side.set_visible(False)
+    ax.spines[:].set_visible(False)
 
 
 FORMS = ("parallel", "chunked", "recurrent")
@@ -143,40 +132,5 @@ def linear_forms(T: int, C: int, alt: str, *, caption: str = "") -> Picture:
             start, end = (k - step / 2, k - step * 0.25), (k + step * 0.12, k + step * 0.3)
             arrow(ax, start, end, width=1.6, color=COLOURS[1])
         box(ax, 0, 0, T, T, fill=None, edgecolor="#999", linestyle="--")
-        bare(ax, xlim=(-0.2, T + 0.2), ylim=(T + 0.2, -0.2), aspect="equal")
-        ax.set_title(form, fontsize=10)
+        bare(ax, title=form, xlim=(-0.2, T + 0.2), ylim=(T + 0.2, -0.2), aspect="equal")
     return Picture(figure, alt, caption)
-
-
-def kv_head(n: int, N: int, K: int) -> int:
-    """The KV head that query head n of N uses.
-
-    >>> [kv_head(n, 8, 2) for n in range(8)]
-    [0, 0, 0, 0, 1, 1, 1, 1]
-    """
-    if N % K:
-        raise ValueError(f"{N} query heads do not group over {K} KV heads: make N a multiple of K")
-    return n // (N // K)
-
-
-@styled
-def shared_heads(N: int, Ks: Sequence[int], alt: str, *, caption: str = "") -> Picture:
-    """A row for each number of KV heads: query heads above, keys and values below, a line from each to the head that it uses."""
-    figure, axes = canvas(5.2, 1.45 * len(Ks), len(Ks))
-    for ax, K in zip(axes, Ks):
-        for n in range(N):
-            k = kv_head(n, N, K)
-            ax.plot([n + 0.4, _middle(k, N, K)], [2.1, 1.0], color=INK, linewidth=1)
-            box(ax, n, 2.1, 0.8, 0.7, f"$q_{n}$", COLOURS[5] + "80", 9)
-        for k in range(K):
-            box(ax, _middle(k, N, K) - 0.48, 0.2, 0.96, 0.8, f"$k_{k}, v_{k}$", COLOURS[0] + "60")
-        name = "MHA" if K == N else "MQA" if K == 1 else "GQA"
-        ax.set_title(f"{name}: $N$ = {N}, $K$ = {K}, $G$ = {N // K}", loc="left", fontsize=10)
-        bare(ax, xlim=(-0.2, N + 0.1), ylim=(0.1, 2.9))
-    return Picture(figure, alt, caption)
-
-
-def _middle(k: int, N: int, K: int) -> float:
-    """Under the middle of its query heads."""
-    G = N // K
-    return k * G + (G - 1) / 2 + 0.4

@@ -131,8 +131,7 @@ def cuts(n: int, C: int, alt: str, *, caption: str = "") -> Picture:
         for t in range(n * C):
             d = owner(t, n, C, cut)
             box(ax, t, 0, 1, 1, f"{t}", COLOURS[d % 6] + "60", hatch=HATCHES[d % 4])
-        bare(ax, xlim=(-0.1, n * C + 0.1), ylim=(-0.1, 1.1), aspect="equal")
-        ax.set_title(cut, loc="left", fontsize=10)
+        bare(ax, title=cut, xlim=(-0.1, n * C + 0.1), ylim=(-0.1, 1.1), aspect="equal")
     legend(figure, {f"device {d}": (COLOURS[d % 6] + "60", HATCHES[d % 4]) for d in range(n)}, n)
     return Picture(figure, alt, caption)
 
@@ -172,11 +171,8 @@ def ring_or_tree(a: Attention, n: int, alt: str, *, caption: str = "") -> Pictur
             ax.plot([r] * n, [-i for i in range(n)], "o", color=INK, markersize=4, zorder=3)
         for i in range(n):
             ax.text(-0.2, -i, f"device {i}", ha="right", va="center", fontsize=8)
-        bare(ax, xlim=(-1.6, n - 0.8), ylim=(-n + 0.3, 0.7))
-        ax.set_title(
-            f"{said[way]}: {len(columns)} rounds, {show.bytes(sent[way])} per device",
-            loc="left", fontsize=10, weight="bold",
-        )  # fmt: skip
+        title = f"{said[way]}: {len(columns)} rounds, {show.bytes(sent[way])} per device"
+        bare(ax, title=title, xlim=(-1.6, n - 0.8), ylim=(-n + 0.3, 0.7))
     return Picture(figure, alt, caption)
 
 

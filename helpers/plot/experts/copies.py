@@ -6,7 +6,7 @@ from math import prod
 import numpy as np
 from matplotlib.patches import FancyBboxPatch
 
-from helpers.plot.picture import COLOURS, DASHES, INK, Picture, arrow, bare, box, canvas, dress, styled, write
+from helpers.plot.picture import COLOURS, DASHES, INK, Picture, arrow, bare, box, canvas, dress, panes, styled, write
 
 LINK, CARD = COLOURS[0], COLOURS[1]
 WAYS = ("expert", "device", "host")
@@ -46,12 +46,11 @@ def token_copies(
     hosts: int, g: int, home: Chip, chosen: Sequence[Chip], alt: str, *, ways: Sequence[str] = WAYS, caption: str = ""
 ) -> Picture:
     """A panel for each way: hosts of g chips, the token at home, its experts as rings, an arrow for each copy."""
-    figure, axes = canvas(6.4, 1.75 * len(ways), len(ways))
-    for ax, way in zip([axes] if len(ways) == 1 else axes, ways):
+    figure, axes = panes(len(ways), 6.4, 1.75 * len(ways))
+    for ax, way in zip(axes, ways):
         sent = copies(home, chosen, way)
         far = sum(map(crosses, sent))
-        title = f"a copy for each {way}: {far} over the card, {len(sent) - far} over NVLink"
-        ax.set_title(title, loc="left", fontsize=9)
+        ax.set_title(f"a copy for each {way}: {far} over the card, {len(sent) - far} over NVLink")
         for host in range(hosts):
             x = host * (g + 0.8)
             box(ax, x - 0.5, -0.45, g, 1.35, fill=None, edgecolor="#888", linestyle="--")
@@ -83,10 +82,10 @@ def expert_loads(runs: Mapping[str, np.ndarray], alt: str, *, level: float | Non
     runs   {title: tokens[steps, experts]}; loads are drawn over their mean
     level  what the most chosen expert would have by chance alone
     """
-    figure, axes = canvas(2.6 * len(runs) + 0.4, 2.9, 1, len(runs))
+    figure, axes = panes(len(runs), 2.6 * len(runs) + 0.4, 2.9, len(runs))
     loads = {title: np.asarray(run) / np.mean(run, axis=1, keepdims=True) for title, run in runs.items()}
     highest = max(run.max() for run in loads.values())
-    for n, (ax, (title, run)) in enumerate(zip(np.ravel(axes), loads.items())):
+    for n, (ax, (title, run)) in enumerate(zip(axes, loads.items())):
         steps = np.arange(len(run))
         ax.fill_between(steps, run.min(1), run.max(1), color=COLOURS[n] + "40", linewidth=0)
         ax.plot(steps, run.max(1), color=COLOURS[n], label="most chosen")
@@ -94,10 +93,9 @@ def expert_loads(runs: Mapping[str, np.ndarray], alt: str, *, level: float | Non
         if level is not None:
             ax.axhline(level, color=INK, linewidth=1, linestyle=DASHES[3], label="by chance alone")
         dress(ax, "step", "tokens of an expert / mean" if n == 0 else "", "")
-        ax.set_title(title, fontsize=9)
-        ax.set_ylim(0, 1.05 * highest)
-    handles, labels = np.ravel(axes)[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=3, fontsize=8)
+        ax.set(title=title, ylim=(0, 1.05 * highest))
+    handles, labels = axes[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=3)
     return Picture(figure, alt, caption)
 
 

@@ -1,12 +1,10 @@
 """Inference on several chips: who holds which part of a cache, chips that prefill and chips that decode, data-parallel attention."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from itertools import product
 
-from matplotlib.patches import FancyArrowPatch
-
 from helpers.costs.sharding.sharded_array import Mesh, parse
-from helpers.plot.picture import COLOURS, INK, Picture, bare, box, canvas, legend, styled
+from helpers.plot.picture import COLOURS, Picture, bare, box, canvas, legend, styled
 
 WHOLE = "#d9d9d9"
 FILLS, HATCHES = tuple(COLOURS[i] + "a0" for i in (0, 5, 2, 3)), ("", "//", "--", "xx")
@@ -48,7 +46,7 @@ def sharded_cache(
         ax.text(-0.3, sizes["B"] / 2, "$B$", ha="right", va="center", fontsize=9)
         ax.text(S / 2, -0.1, "$S$", ha="center", va="bottom", fontsize=9)
         said = f"{title}: {text}" if heads > 1 else f"{title}\n{text}"
-        ax.set_title(said, fontsize=9, loc="left", pad=12)
+        ax.set_title(said, pad=12)
         bare(ax, xlim=(-1, heads * (S + 1.2) + 0.2), ylim=(sizes["B"] + 1.2, -0.2))
     looks = {f"device {d}": (FILLS[d], HATCHES[d]) for d in range(mesh.devices)}
     if any(len(d) > 1 for text in ways.values() for d in owners(text, mesh, sizes).values()):
@@ -67,32 +65,6 @@ def _sheets(ax, held: Mapping[tuple[int, ...], tuple[int, ...]], S: int) -> None
         box(ax, left, b, s_end + 1 - s, b_end + 1 - b, fill=fill, hatch=hatch, linewidth=0.9)
 
 
-@styled
-def pools(prefill: int, decode: int, sent: str, alt: str, *, caption: str = "") -> Picture:
-    """Chips that prefill on the left, chips that decode on the right, and what goes between them.
-
-    sent  the text on the arrow between the pools, such as the bytes of a cache
-    """
-    figure, ax = canvas(5.2, 2.5)
-    for x, count, fill, title, said in (
-        (1.6, prefill, COLOURS[0], "prefill", "whole prompts,\nwaits for arithmetic"),
-        (7.0, decode, COLOURS[5], "decode", "one token of each sequence,\nwaits for memory"),
-    ):
-        box(ax, x - 0.2, 0.9, 3.0, 2.3, fill=None, linestyle="--")
-        ax.text(x + 1.3, 3.3, f"{title}: {count} chips", ha="center", va="bottom", fontsize=9, weight="bold")
-        for i in range(count):
-            row, column = divmod(i, 4)
-            hatch = "" if title == "prefill" else "//"
-            box(ax, x + 0.68 * column, 2.35 - 0.75 * row, 0.55, 0.55, fill=fill + "80", hatch=hatch)
-        ax.text(x + 1.3, 0.75, said, ha="center", va="top", fontsize=8)
-    for start, end, text in ((0.1, 1.4, "prompts"), (4.4, 6.8, sent), (9.8, 11.1, "tokens")):
-        ends = (start, 2.0), (end, 2.0)
-        ax.add_patch(FancyArrowPatch(*ends, arrowstyle="-|>", mutation_scale=11, color=INK, linewidth=1.5))
-        ax.text((start + end) / 2, 2.15, text, ha="center", va="bottom", fontsize=8)
-    bare(ax, xlim=(0, 11.3), ylim=(-0.2, 3.9))
-    return Picture(figure, alt, caption)
-
-
 LAYOUTS = {
     "Tensor parallelism": ("whole", "part", "part"),
     "Data-parallel attention, expert parallelism": ("part", "whole", "part"),
@@ -102,10 +74,10 @@ STORES = ("caches", "attention", "experts")
 
 
 @styled
-def attention_layouts(chips: int, alt: str, *, caption: str = "", layouts: Sequence[str] = tuple(LAYOUTS)) -> Picture:
+def attention_layouts(chips: int, alt: str, *, caption: str = "") -> Picture:
     """What each chip holds of a model with latent attention and experts: a filled box is all of it, a strip its own part."""
-    figure, axes = canvas(5.2, 2.1 * len(layouts), len(layouts))
-    for ax, layout in zip(axes, layouts):
+    figure, axes = canvas(5.2, 2.1 * len(LAYOUTS), len(LAYOUTS))
+    for ax, layout in zip(axes, LAYOUTS):
         for i in range(chips):
             for j, (name, how) in enumerate(zip(STORES, LAYOUTS[layout])):
                 x, y = 2.4 * i, 1.1 * j
@@ -116,6 +88,5 @@ def attention_layouts(chips: int, alt: str, *, caption: str = "", layouts: Seque
                 if i == 0:
                     ax.text(-0.2, y + 0.4, name, ha="right", va="center", fontsize=8)
             ax.text(2.4 * i + 0.95, -0.15, f"chip {i}", ha="center", va="bottom", fontsize=8)
-        ax.set_title(layout, fontsize=9, loc="left")
-        bare(ax, xlim=(-2.3, 2.4 * chips), ylim=(3.15, -0.65))
+        bare(ax, title=layout, xlim=(-2.3, 2.4 * chips), ylim=(3.15, -0.65))
     return Picture(figure, alt, caption)

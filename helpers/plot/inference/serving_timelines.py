@@ -1,13 +1,10 @@
-"""Serving: latency against throughput, who had the chips when, batches, drafts, pages in memory, a tree of prefixes as it grows."""
+"""Serving: latency against throughput, who had the chips when, ragged caches, drafts, a tree of prefixes as it grows."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
-import numpy as np
 from matplotlib.ticker import LogLocator
 
-from helpers.costs.inference.engine_simulation import batched, interleaved
 from helpers.costs.inference.speculative_decoding import acceptance
-from helpers.plot.charts import mark
 from helpers.plot.picture import (
     COLOURS,
     DASHES,
@@ -20,6 +17,8 @@ from helpers.plot.picture import (
     canvas,
     dress,
     legend,
+    name_rows,
+    panes,
     styled,
     write,
 )
@@ -38,17 +37,13 @@ BLOCKS = {
     "there before": ("#eee", INK, "-"),
     "let go": ("#fff", "#777", ":"),
 }
-HATCHES = ("", "///", "---", "xxx", "\\\\\\", "++")  # no dots: the file of a drawing holds the curves of each
 
 
 @styled
-def tradeoff(
-    curves: Mapping, xlabel: str, ylabel: str, alt: str, *, marks: Mapping | None = None, caption: str = ""
-) -> Picture:
+def tradeoff(curves: Mapping, xlabel: str, ylabel: str, alt: str, *, caption: str = "") -> Picture:
     """Curves of which a third quantity runs along: each point carries its text, such as the batch; both axes on a log scale.
 
     curves  {label: (xs, ys, texts)}; an empty text leaves the point without one
-    marks   {label: x} vertical lines, such as a latency that has to be kept
     """
     figure, ax = canvas(6.2, 4.2)
     leftmost = min((min(xs) for xs, _, _ in curves.values() if len(xs)), default=0)
@@ -63,13 +58,12 @@ def tradeoff(
                 text, (x, y), xytext=place, textcoords="offset points", ha="right" if left else "left",
                 fontsize=7, color="#333",
             )  # fmt: skip
-    mark(ax, marks or {})
     dress(ax, xlabel, ylabel, "xy")
     for axis in (ax.xaxis, ax.yaxis):  # plain numbers: such curves span a decade or two
         axis.set_major_locator(LogLocator(subs=(1, 2, 3, 5)))
         axis.set_major_formatter(lambda x, _: f"{x:,g}")
         axis.set_minor_formatter("")
-    figure.legend(loc="outside lower center", ncols=3, fontsize=8)
+    figure.legend(loc="outside lower center", ncols=3)
     return Picture(figure, alt, caption)
 
 
@@ -82,56 +76,19 @@ def served(panels: Mapping, xlabel: str, alt: str, *, caption: str = "") -> Pict
     lanes = {title: sorted({lane for lane, *_ in bars}) for title, bars in panels.items()}
     span = max(end for bars in panels.values() for _, _, end, *_ in bars)
     kinds = {kind for bars in panels.values() for *_, kind, _ in bars}
-    if strange := sorted(kinds - set(SPANS)):
-        raise ValueError(f"a bar is one of {', '.join(SPANS)}, not {', '.join(strange)}")
-    figure, axes = canvas(8.0, 0.7 + sum(0.5 + 0.24 * len(rows) for rows in lanes.values()), len(panels))
-    for ax, (title, bars) in zip(np.atleast_1d(axes), panels.items()):
+    figure, axes = panes(len(panels), 8.0, 0.7 + sum(0.5 + 0.24 * len(rows) for rows in lanes.values()))
+    for ax, (title, bars) in zip(axes, panels.items()):
         for lane, start, end, kind, text in bars:
             fill, ink = SPANS[kind]
             y = lanes[title].index(lane)
             box(ax, start, y + 0.06, end - start, 0.88, fill=fill, linewidth=0.5)
             if (end - start) / span > 0.012 * max(1, len(text)):
                 write(ax, (start + end) / 2, y + 0.5, text, 6, color=ink)
-        ax.set(xlim=(0, span * 1.01), ylim=(len(lanes[title]), 0), yticks=np.arange(len(lanes[title])) + 0.5)
-        ax.set_yticklabels(lanes[title], fontsize=7)
-        ax.set_title(title, fontsize=9, loc="left")
-        ax.tick_params(labelsize=8)
+        name_rows(ax, lanes[title], 0.5, title=title, xlim=(0, span * 1.01), ylim=(len(lanes[title]), 0))
         ax.grid(visible=False)
-    np.atleast_1d(axes)[-1].set_xlabel(xlabel)
+    axes[-1].set_xlabel(xlabel)
     legend(figure, {kind: fill for kind, (fill, _) in SPANS.items() if kind in kinds}, 4)
     return Picture(figure, alt, caption)
-
-
-@styled
-def pages(moments: Mapping, alt: str, *, caption: str = "") -> Picture:
-    """A pool of pages at several moments, one above the other: in each page its number and whose it is, a place for each token.
-
-    moments  {title: Blocks}, an allocator of `kernels.inference.paged_kv_cache` as it is, or a copy of it as it was
-    """
-    names = list(dict.fromkeys(name for b in moments.values() for name in b.names()))
-    across = max(b.pages for b in moments.values())
-    figure, axes = canvas(0.4 + 0.72 * across, 0.4 + 1.0 * len(moments), len(moments))
-    for ax, (title, b) in zip(np.atleast_1d(axes), moments.items()):
-        for page in range(b.pages):
-            owners = [n for n in b.names() if page in b.table(n)]
-            used = max((min(b.size, b.length(n) - b.size * b.table(n).index(page)) for n in owners), default=0)
-            _page(ax, page, b.size, used, owners, names)
-        bare(ax, xlim=(-0.02, across + 0.02), ylim=(-0.42, 1.1))
-        ax.set_title(f"{title}: {b.available} of {b.pages} free", fontsize=9, loc="left", pad=2)
-    return Picture(figure, alt, caption)
-
-
-def _page(ax, page: int, size: int, used: int, owners: list, names: list) -> None:
-    """A box of `size` places, the used ones filled in the colour and hatch of the first owner; its owners stand below."""
-    for place in range(size):
-        look = {}
-        if place < used:
-            i = names.index(owners[0]) % 6
-            look = {"facecolor": COLOURS[(4, 5, 2, 3, 0, 1)[i]], "hatch": HATCHES[i], "alpha": 0.6}
-        box(ax, page + 0.04 + 0.92 * place / size, 0.3, 0.92 / size, 0.75, edgecolor="#555", linewidth=0.5, **look)
-    box(ax, page + 0.04, 0.3, 0.92, 0.75, fill="none", linewidth=1.2 + 1.3 * (len(owners) > 1))
-    said = f"{page}: {', '.join(map(str, owners)) or 'free'}"
-    ax.text(page + 0.5, 0.22, said, ha="center", va="top", fontsize=7, color=INK if owners else "#666")
 
 
 @styled
@@ -145,13 +102,9 @@ def trees(frames: Mapping, alt: str, *, caption: str = "") -> Picture:
     deep = max(len(path) for paths in frames.values() for path in paths)
     tall = max(row for rows in laid.values() for row in rows.values()) + 1
     down = -(-len(frames) // 2)
-    figure, axes = canvas(
-        1.15 * deep * min(2, len(frames)), down * (0.5 + 0.42 * tall) + 0.4, down, min(2, len(frames))
-    )
-    flat = np.ravel(axes)
-    for ax in flat[len(frames) :]:
-        ax.remove()
-    for ax, (title, paths) in zip(flat, frames.items()):
+    columns = min(2, len(frames))
+    figure, axes = panes(len(frames), 1.15 * deep * columns, down * (0.5 + 0.42 * tall) + 0.4, columns)
+    for ax, (title, paths) in zip(axes, frames.items()):
         rows = laid[title]
         for path, kind in paths.items():
             fill, ink, edge = BLOCKS[kind]
@@ -160,8 +113,7 @@ def trees(frames: Mapping, alt: str, *, caption: str = "") -> Picture:
                 ax.plot([x - 0.18, x + 0.02], [rows[path[:-1]], y], color="#777", linewidth=0.8)
             box(ax, x + 0.02, y - 0.32, 0.8, 0.64, fill=fill, linewidth=0.8, linestyle=edge, zorder=3)
             write(ax, x + 0.42, y, str(path[-1]), 7, color=ink, zorder=4)
-        bare(ax, xlim=(-0.05, deep - 0.1), ylim=(tall - 0.5, -0.5))
-        ax.set_title(title, fontsize=9, loc="left")
+        bare(ax, title=title, xlim=(-0.05, deep - 0.1), ylim=(tall - 0.5, -0.5))
     met = {kind for paths in frames.values() for kind in paths.values()}
     looks = {kind: {"facecolor": fill, "linestyle": edge} for kind, (fill, _, edge) in BLOCKS.items() if kind in met}
     legend(figure, looks, 4)
@@ -196,8 +148,8 @@ def speculation(
     rounds  {title: (γ drafted tokens, γ + 1 of the model's own, each after the drafts before it)}
     before  the last tokens of the text
     """
-    figure, axes = canvas(5.2, 0.3 + 1.45 * len(rounds), len(rounds))
-    for ax, (title, (drafted, own)) in zip([axes] if len(rounds) == 1 else axes, rounds.items()):
+    figure, axes = panes(len(rounds), 5.2, 0.3 + 1.45 * len(rounds))
+    for ax, (title, (drafted, own)) in zip(axes, rounds.items()):
         right = next((i for i, (d, o) in enumerate(zip(drafted, own)) if d != o), len(drafted))
         start = len(before)
         for x, token in enumerate(before):
@@ -211,7 +163,7 @@ def speculation(
             _token(ax, start + x, 2, token, "kept" if x < right else "own")
         for y, text in enumerate(("drafted", "one pass", "result")):
             ax.text(-0.15, y + 0.5, text, ha="right", va="center", fontsize=8)
-        ax.set_title(f"{title}: {right} of {len(drafted)} drafts stay, {right + 1} tokens", fontsize=9, loc="left")
+        ax.set_title(f"{title}: {right} of {len(drafted)} drafts stay, {right + 1} tokens")
         bare(ax, xlim=(-1.3, start + max(len(o) for _, o in rounds.values())), ylim=(3.02, -0.02))
     names = {"the model's own": "own", "draft": "draft", "accepted": "kept", "refused": "refused", "not used": "unused"}
     legend(figure, {name: KINDS[kind] for name, kind in names.items()}, 5, fontsize=7.5, columnspacing=1)
@@ -239,46 +191,13 @@ def accepted(p: Sequence[float], q: Sequence[float], tokens: Sequence[str], alt:
            label="q − p: drafted and refused")  # fmt: skip
     ax.set_xticks(list(places), list(tokens))
     ax.set_ylabel("probability")
-    ax.set_title(f"a draft is accepted with probability {acceptance(list(p), list(q)):.2f}", fontsize=9, loc="left")
+    ax.set_title(f"a draft is accepted with probability {acceptance(list(p), list(q)):.2f}")
     ax.grid(axis="x", visible=False)
-    figure.legend(loc="outside lower center", ncols=1, fontsize=8)
+    figure.legend(loc="outside lower center", ncols=1)
     return Picture(figure, alt, caption)
 
 
 HOLE = {"facecolor": "#fff", "edgecolor": "#bbb", "hatch": "////"}
-FILLS = tuple(COLOURS[i] + "b0" for i in (4, 5, 2, 3))
-
-
-@styled
-def batching(outputs: Sequence[int], slots: int, alt: str, *, caption: str = "") -> Picture:
-    """Static batching above, continuous batching below: a row for each slot, a column for each decode step.
-
-    outputs  tokens of each answer, in the order of arrival; all are there from the start, and prefills take no time
-    """
-    load = [(0, 1, n) for n in outputs]
-    logs = {
-        "static": batched(load, slots, lambda T: 0, lambda B, S: 1),
-        "continuous": interleaved(load, slots, lambda T: 0, lambda B, S: 1),
-    }
-    last = max(s.tokens[-1] for log in logs.values() for s in log.served)
-    figure, axes = canvas(5.2, 0.9 + 2 * (0.5 + 0.27 * slots), 2)
-    for ax, (name, log) in zip(axes, logs.items()):
-        end = max(s.tokens[-1] for s in log.served)
-        box(ax, 0, 0, end, slots, linewidth=0, **HOLE)
-        for i, s in enumerate(log.served):
-            at, length = s.joined, s.tokens[-1] - s.joined
-            for fill in ("#fff", FILLS[i % 4]):  # paper hides the hatch of the empty slot
-                box(ax, at, s.slot[1] + 0.06, length, 0.88, fill=fill, linewidth=0.9)
-            if length > 0.04 * last:
-                write(ax, at + length / 2, s.slot[1] + 0.5, str(i))
-        ax.set_title(f"{name}: {end} steps, {log.slot_use:.0%} of the slots in use", loc="left", fontsize=9)
-        ax.set(xlim=(0, last * 1.01), ylim=(slots, 0), yticks=[k + 0.5 for k in range(slots)])
-        ax.set_yticklabels([f"slot {k}" for k in range(slots)], fontsize=8)
-        ax.tick_params(labelsize=8, left=False)
-        ax.grid(visible=False)
-    axes[-1].set_xlabel("decode steps", fontsize=9)
-    legend(figure, {"a request, with its number": FILLS[0], "empty slot": HOLE}, 2)
-    return Picture(figure, alt, caption)
 
 
 @styled
@@ -306,8 +225,6 @@ def arrivals(loads: Mapping[str, Sequence[float]], alt: str, *, caption: str = "
     for y, times in enumerate(loads.values()):  # one path for all strokes of a row
         xs = [x for at in times for x in (at, at, None)]
         ax.plot(xs, [y - 0.35, y + 0.35, None] * len(times), color=COLOURS[0], linewidth=1)
-    ax.set(yticks=range(len(loads)), ylim=(len(loads) - 0.5, -0.5), xlabel="seconds")
-    ax.set_yticklabels(list(loads), fontsize=8)
-    ax.tick_params(labelsize=8)
+    name_rows(ax, loads, 0, ylim=(len(loads) - 0.5, -0.5), xlabel="seconds")
     ax.grid(axis="y", visible=False)
     return Picture(figure, alt, caption)

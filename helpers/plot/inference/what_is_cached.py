@@ -33,32 +33,6 @@ def weights_and_caches(contexts: Sequence[int], alt: str, *, caption: str = "") 
 
 
 @styled
-def cached_heads(N: int, kinds: dict[str, int | None], alt: str, *, caption: str = "") -> Picture:
-    """N query heads above, what a token leaves in the cache below, and who reads what.
-
-    kinds  {title: K}, KV heads; None: one latent vector for all heads
-    """
-    figure, axes = canvas(5.2, 1.75, 1, len(kinds))
-    for ax, (title, K) in zip(axes, kinds.items()):
-        count = K or 1
-        for k in range(count):
-            x = (k + 0.5) * N / count
-            width = 0.8 if K else 0.62 * N
-            _box(ax, x - width / 2, 0, width, 0.8, fill=KEPT)
-            for n in range(k * N // count, (k + 1) * N // count):
-                ax.plot([n + 0.5, x], [2.2, 0.8], color="#777", linewidth=0.8, zorder=0)
-        for n in range(N):
-            _box(ax, n + 0.1, 2.2, 0.8, 0.8, fill=NEW)
-        ax.text(N / 2, 3.3, title, ha="center", va="bottom", fontsize=9)
-        ax.text(
-            N / 2, -0.3, f"{K} of keys, {K} of values" if K else "one vector $c$", ha="center", va="top", fontsize=7
-        )
-        bare(ax, xlim=(-0.2, N + 0.2), ylim=(-1.1, 4.4))
-    legend(figure, {"query heads": NEW, "in the cache": KEPT}, 2)
-    return Picture(figure, alt, caption)
-
-
-@styled
 def kept_tokens(tokens: int, layers: int, window: int, alt: str, *, caption: str = "") -> Picture:
     """Layers down, tokens across: whose keys and values are kept when all layers are full, local, mixed, or share in pairs."""
     every = range(layers)
@@ -78,16 +52,10 @@ def kept_tokens(tokens: int, layers: int, window: int, alt: str, *, caption: str
             if not kept:
                 write(ax, tokens / 2, y + 0.5, "uses the layer above", 6)
                 box(ax, 0, y, tokens, 1, fill="#fff", linewidth=0.5, zorder=1.5)
-        held = sum(map(len, rows))
-        ax.set_title(title, fontsize=9)
-        ax.text(tokens / 2, layers + 0.3, f"{held} kept", ha="center", va="top", fontsize=8)
-        bare(ax, xlim=(-0.1, tokens + 0.1), ylim=(layers + 1.4, -0.1))
-    axes[0].text(-0.4, layers / 2, "layers", rotation=90, ha="right", va="center", fontsize=8)
-    axes[0].set_xlim(left=-1.4)
-    axes[0].text(tokens / 2, layers + 1.0, "tokens →", ha="center", va="top", fontsize=8)
-    axes[0].set_ylim(bottom=layers + 1.8)
-    for ax in axes[1:]:
-        ax.set_ylim(bottom=layers + 1.8)
+        write(ax, tokens / 2, layers + 0.3, f"{sum(map(len, rows))} kept", va="top")
+        bare(ax, title=title, xlim=(-1.4 if ax is axes[0] else -0.1, tokens + 0.1), ylim=(layers + 1.8, -0.1))
+    write(axes[0], -0.4, layers / 2, "layers", rotation=90, ha="right")
+    write(axes[0], tokens / 2, layers + 1.0, "tokens →", va="top")
     return Picture(figure, alt, caption)
 
 
@@ -124,7 +92,7 @@ def chunks(S: int, T: int, alt: str, *, caption: str = "") -> Picture:
                 _box(ax, 0, q, i * T, 1, fill=KEPT, linewidth=0.4)
             _box(ax, i * T, q, q + 1 - i * T, 1, fill=NEW, linewidth=0.4)
         box(ax, 0, 0, S, S, fill=None, edgecolor="#777", linewidth=0.8, linestyle=":")
-        ax.set_title(f"piece {i + 1}", fontsize=9)
+        ax.set_title(f"piece {i + 1}")
         ax.text(S, i * T + T / 2, " $T$", va="center", fontsize=9)
         ax.text(S / 2, S + 0.3, "$S$ keys", ha="center", va="top", fontsize=8)
         bare(ax, xlim=(-0.2, S + 1.4), ylim=(S + 1.8, -0.2), aspect="equal")
@@ -177,8 +145,7 @@ def absorption(alt: str, *, caption: str = "") -> Picture:
                 x += 0.35
                 continue
             x = _array(ax, x, *part)
-        bare(ax, xlim=(0, 13.2), ylim=(-S - 1.2, 0.5), aspect="equal")
-        ax.set_title(title, loc="left", fontsize=11, weight="bold")
+        bare(ax, title=title, xlim=(0, 13.2), ylim=(-S - 1.2, 0.5), aspect="equal")
         ax.text(0.1, -S - 1.1, COSTS[title], fontsize=9)
     legend(figure, KINDS, 3, fontsize=9)
     return Picture(figure, alt, caption)

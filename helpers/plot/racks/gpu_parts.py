@@ -2,7 +2,7 @@
 
 from helpers import show
 from helpers.costs.rooflines.gpu_machine import CYCLES, Machine, waves as rounds
-from helpers.plot.picture import COLOURS, Picture, arrow, bare, box, canvas, styled, write
+from helpers.plot.picture import COLOURS, Picture, arrow, bare, box, canvas, panes, styled, write
 
 GREY = "#bbbbbb"
 
@@ -41,19 +41,16 @@ def wave_rows(panels: dict[str, int], sms: int, alt: str, *, caption: str = "") 
 
     panels  {title: tiles}, a panel at least; all have the time of the longest one
     """
-    if not panels:
-        raise ValueError("waves are drawn of one panel or more: give {title: tiles}")
     most = max(3, *(rounds(tiles, sms) for tiles in panels.values()))
-    figure, axes = canvas(5.2, 0.5 + 0.17 * sms, 1, len(panels))
-    for ax, (title, tiles) in zip([axes] if len(panels) == 1 else axes, panels.items()):
+    figure, axes = panes(len(panels), 5.2, 0.5 + 0.17 * sms, len(panels))
+    for ax, (title, tiles) in zip(axes, panels.items()):
         for t in range(rounds(tiles, sms) * sms):
             wave, sm = divmod(t, sms)
             look = {"fill": COLOURS[wave % 6] + "90"} if t < tiles else {"linestyle": ":"}
             box(ax, wave, sms - 1 - sm, 1, 1, linewidth=0.8, **look)
-        ax.set(xlim=(-0.1, most + 0.1), ylim=(-0.1, sms + 0.1), yticks=[0.5, sms - 0.5])
-        ax.set_yticklabels([f"SM {sms - 1}", "SM 0"])
+        ax.set(title=title, xlim=(-0.1, most + 0.1), ylim=(-0.1, sms + 0.1))
+        ax.set_yticks([0.5, sms - 0.5], [f"SM {sms - 1}", "SM 0"])
         ax.set_xticks([k + 0.5 for k in range(most)], ["wave 1", *map(str, range(2, most + 1))])
-        ax.tick_params(labelsize=8, length=0)
+        ax.tick_params(length=0)
         ax.grid(False)
-        ax.set_title(title, fontsize=9)
     return Picture(figure, alt, caption)

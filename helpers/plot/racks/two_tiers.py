@@ -8,7 +8,7 @@ from matplotlib.path import Path
 
 from helpers.costs.sharding.collective_steps import Step, hierarchical_steps
 from helpers.costs.sharding.sharded_array import Mesh, parse
-from helpers.plot.picture import COLOURS, INK, Picture, bare, box, canvas, styled, write
+from helpers.plot.picture import COLOURS, INK, Picture, bare, box, canvas, panes, styled, write
 
 BLUE, ORANGE = COLOURS[0], COLOURS[1]
 Chip = tuple[int, int]
@@ -45,7 +45,7 @@ def two_tier_steps(g: int, m: int, alt: str, *, caption: str = "") -> Picture:
     moments, n = {}, g * m
     for step, held in sums(g, m):
         moments[step.stage if step else "start"] = held
-    figure, axes = canvas(5.2, 0.85 * len(moments) + 0.3, len(moments))
+    figure, axes = panes(len(moments), 5.2, 0.85 * len(moments) + 0.3)
     for ax, (stage, held) in zip(axes, moments.items()):
         for d, i in held:
             x = 0.2 + d * (g * 1.25 + 0.8) + i * 1.25
@@ -78,8 +78,8 @@ def rails(g: int, m: int, alt: str, *, caption: str = "") -> Picture:
                 own = (d, i) == (0, 0)
                 box(ax, x - 0.28, y - 0.28, 0.56, 0.56, fill=BLUE if own else "#fff", zorder=3)
                 write(ax, x, y, f"{i}", color="#fff" if own else INK, zorder=4)
-        ax.set_title(f"{title}: {across} messages of chip 0 over its card", loc="left", fontsize=9)
-        bare(ax, xlim=(-1.2, 2.6 * m - 1.2), ylim=(g + 0.2, -0.8))
+        title = f"{title}: {across} messages of chip 0 over its card"
+        bare(ax, title=title, xlim=(-1.2, 2.6 * m - 1.2), ylim=(g + 0.2, -0.8))
     return Picture(figure, alt, caption)
 
 
@@ -119,8 +119,8 @@ def shards(ways: dict[str, str], X: int, Y: int, alt: str, *, caption: str = "")
 
     ways  {title: sharding in the notation, such as "W_in[D_Y, F]"}; hosts are along X, the chips of a host along Y
     """
-    figure, axes = canvas(5.2, 1.15 * len(ways) * X / 2 + 0.3, len(ways))
-    for ax, (title, how) in zip([axes] if len(ways) == 1 else axes, ways.items()):
+    figure, axes = panes(len(ways), 5.2, 1.15 * len(ways) * X / 2 + 0.3)
+    for ax, (title, how) in zip(axes, ways.items()):
         for x in range(X):
             for y in range(Y):
                 lo, hi = blocks(how, X, Y)[x, y]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from helpers import show
 from helpers.costs.rooflines.hardware import Chip
 from helpers.costs.rooflines.roofline import matmul, on_chip
-from helpers.plot.picture import COLOURS, INK, PAPER, Picture, arrow, bare, box, canvas, legend, styled, write
+from helpers.plot.picture import COLOURS, INK, PAPER, Picture, arrow, bare, box, canvas, legend, panes, styled, write
 
 NEAR = {"tpu": ("VMEM", "matrix units (MXU), vector unit (VPU)"), "gpu": ("shared memory", "Tensor Cores, CUDA cores")}
 
@@ -17,8 +17,6 @@ def chip(c: Chip, alt: str, *, caption: str = "") -> Picture:
 
     Nearest on top: arithmetic, the memory on the chip, HBM; the links to other chips beside HBM, the host's memory below.
     """
-    if c.kind not in NEAR:
-        raise ValueError(f"the drawing is of a TPU or a GPU, and {c.name} is a {c.kind}")
     fast, units = NEAR[c.kind]
     boxes = [
         (f"{units}\n{show.flops_rate(c.rate())} in bf16", 5.2, COLOURS[1]),
@@ -88,11 +86,10 @@ def products(
     widths = [
         sum(_side(m.columns) + 0.75 if isinstance(m, Matrix) else 0.6 for m in parts) + 0.3 for _, parts, _ in rows
     ]
-    figure, axes = canvas(5.2, 0.53 * sum(heights) + 0.3 * len(rows) + 0.35 * bool(devices), len(rows))
-    for ax, (title, parts, below), height in zip([axes] if len(rows) == 1 else axes, rows, heights):
+    figure, axes = panes(len(rows), 5.2, 0.53 * sum(heights) + 0.3 * len(rows) + 0.35 * bool(devices))
+    for ax, (title, parts, below), height in zip(axes, rows, heights):
         _row(ax, parts, height - 1.5)
-        bare(ax, xlim=(-0.6, max(widths)), ylim=(-height + 0.6, 0.7), aspect="equal", anchor="W")
-        ax.set_title(title, loc="left", fontsize=10, weight="bold")
+        bare(ax, title=title, xlim=(-0.6, max(widths)), ylim=(-height + 0.6, 0.7), aspect="equal", anchor="W")
         ax.text(-0.55, -height + 0.75, below, fontsize=9, va="center")
     if devices:
         looks: dict[str, object] = {d: (COLOURS[i] + "90", HATCHES[i]) for i, d in enumerate(devices)}
@@ -149,7 +146,7 @@ def rows_and_times(rows: Sequence[int], D: int, F: int, c: Chip, alt: str, *, ca
     figure, axes = canvas(6.9, 2.3, 2, len(rows))
     for above, below, B, t in zip(*axes, rows, times):
         _product(above, B / D, F / D)
-        above.set_title("1 row" if B == 1 else f"{B:,} rows", fontsize=10, weight="bold")
+        above.set_title("1 row" if B == 1 else f"{B:,} rows")
         _bars(below, t.parts, longest)
     return Picture(figure, alt, caption)
 

@@ -67,8 +67,7 @@ def reuse(alt: str, *, caption: str = "") -> Picture:
     figure, axes = canvas(5.2, 2.1, 1, 3)
     for ax, (title, draw) in zip(axes, (("ReLU", _relu), ("dot product", _dot), ("product with weights", _product))):
         used = draw(ax)
-        bare(ax, xlim=(-0.6, 8.2), ylim=(-1.6, 6.2), aspect="equal")
-        ax.set_title(title, fontsize=9)
+        bare(ax, title=title, xlim=(-0.6, 8.2), ylim=(-1.6, 6.2), aspect="equal")
         ax.text(3.8, -1.2, f"used {'once' if used == 1 else '$B$ times'}", ha="center", fontsize=8)
     return Picture(figure, alt, caption)
 

@@ -3,7 +3,7 @@
 import numpy as np
 from matplotlib.patches import FancyArrowPatch
 
-from helpers.plot.picture import COLOURS, DASHES, INK, Picture, bare, box, canvas, styled, write
+from helpers.plot.picture import COLOURS, DASHES, INK, Picture, bare, box, canvas, panes, styled, write
 
 
 @styled
@@ -15,10 +15,8 @@ def systolic(frames, alt: str, *, columns: int = 4, caption: str = "") -> Pictur
     frames = list(frames)
     K, N = frames[0].row.shape
     down = -(-len(frames) // columns)
-    figure, axes = canvas(1.65 * columns, (1.65 * K / N + 0.35) * down, down, columns)
-    for ax in np.ravel(axes)[len(frames) :]:
-        ax.set_axis_off()
-    for ax, frame in zip(np.ravel(axes), frames):
+    figure, axes = panes(len(frames), 1.65 * columns, (1.65 * K / N + 0.35) * down, columns)
+    for ax, frame in zip(axes, frames):
         _array(ax, frame)
     return Picture(figure, alt, caption)
 
@@ -34,8 +32,7 @@ def _array(ax, frame) -> None:
     for (b, n), _ in frame.finished:
         look = {"ha": "center", "va": "center", "fontsize": 8, "arrowprops": {"arrowstyle": "<-"}}
         ax.annotate(str(b), (n + 0.5, K), xytext=(n + 0.5, K + 0.7), **look)
-    bare(ax, xlim=(-0.1, N + 0.1), ylim=(K + 1, -0.1), aspect="equal")
-    ax.set_title(f"cycle {frame.cycle}", fontsize=9)
+    bare(ax, title=f"cycle {frame.cycle}", xlim=(-0.1, N + 0.1), ylim=(K + 1, -0.1), aspect="equal")
 
 
 @styled

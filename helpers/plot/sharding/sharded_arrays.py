@@ -2,12 +2,11 @@
 
 from collections.abc import Iterable, Mapping
 
-import numpy as np
 from matplotlib.patches import Rectangle
 
 from helpers.costs.sharding.collective_steps import CollectiveFilm
 from helpers.costs.sharding.sharded_array import Mesh, Sharding, parse
-from helpers.plot.picture import COLOURS, INK, Picture, canvas, styled, write
+from helpers.plot.picture import COLOURS, INK, Picture, panes, styled, write
 from helpers.plot.rooflines.chip_and_products import Matrix, products
 from helpers.plot.sharding import collective_steps
 
@@ -34,11 +33,9 @@ def layout(
             raise ValueError(f"a layout is drawn of arrays with one or two dimensions, and {a} has {len(a.dims)}")
     columns = min(len(arrays), 2)  # legible on a phone
     down = -(-len(arrays) // columns)
-    figure, axes = canvas(2.5 * columns, 2.85 * down, down, columns)
+    figure, axes = panes(len(arrays), 2.5 * columns, 2.85 * down, columns)
     figure.get_layout_engine().set(h_pad=0.12)
-    for ax in np.ravel(axes)[len(arrays) :]:
-        ax.remove()
-    for ax, array in zip(np.ravel(axes), arrays):
+    for ax, array in zip(axes, arrays):
         _array(ax, array, mesh, sizes)
     names = ", ".join(f"{n} = {s}" for n, s in mesh.sizes.items())
     alt = f"On a mesh of {mesh.devices} devices, {names}. " + " ".join(_words(a, mesh) for a in arrays)
@@ -102,18 +99,14 @@ def _array(ax, array: Sharding, mesh: Mesh, sizes) -> None:
         size = min(11, 120 * width / max(3, len(text)) + 2, 105 * height)
         box = {"facecolor": "#fff", "edgecolor": "none", "pad": 1.5, "alpha": 0.85}
         write(ax, (c + 0.5) * width, (r + 0.5) * height, text, size, bbox=box)
-    ax.set_yticks(
-        [(r + 0.5) * height for r in range(rows)], _coordinates(array.axes[0], mesh, array.dims[0]), fontsize=8
-    )
+    ax.set_yticks([(r + 0.5) * height for r in range(rows)], _coordinates(array.axes[0], mesh, array.dims[0]))
     second = _coordinates(array.axes[1], mesh, array.dims[1]) if len(array.dims) > 1 else [""]
-    ax.set_xticks([(c + 0.5) * width for c in range(columns)], second, fontsize=8, rotation=90 if columns > 4 else 0)
+    ax.set_xticks([(c + 0.5) * width for c in range(columns)], second, rotation=90 if columns > 4 else 0)
     ax.xaxis.tick_top()
-    ax.set(xlim=(-0.01, 1.01), ylim=(1.01, -0.01), aspect="equal")
+    ax.set(title=str(array), xlabel=_under(array, mesh, sizes), xlim=(-0.01, 1.01), ylim=(1.01, -0.01), aspect="equal")
     ax.tick_params(length=0)
     ax.grid(visible=False)
     ax.spines[:].set_visible(False)
-    ax.set_title(str(array), fontsize=11)
-    ax.set_xlabel(_under(array, mesh, sizes), fontsize=8)
 
 
 def _coordinates(axes: tuple[str, ...], mesh: Mesh, dim: str) -> list[str]:

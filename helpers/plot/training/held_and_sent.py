@@ -3,7 +3,7 @@
 from functools import partial
 
 from helpers.costs.sharding.sharded_array import Mesh, Sharding, parse
-from helpers.plot.picture import COLOURS, Picture, bare, box, canvas, legend, styled, write
+from helpers.plot.picture import COLOURS, Picture, bare, box, canvas, legend, panes, styled, write
 
 MINE, BORROWED = COLOURS[0], COLOURS[5]
 LENGTH = {"B": 2.6, "T": 2.6, "D": 1.5, "F": 2.3, "E": 2.3, "L": 2.3}
@@ -80,18 +80,12 @@ def arrays(way: str) -> list[tuple[Sharding, Sharding]]:
 
 @styled
 def held(ways, alt: str, *, caption: str = "") -> Picture:
-    """Rows of arrays, one for each way of WAYS: blue is stored on device 0, hatched gathered while it is used, dashed elsewhere.
-
-    ValueError for a way that is not known.
-    """
-    if unknown := [w for w in ways if w not in WAYS]:
-        raise ValueError(f"no drawing of {', '.join(unknown)}; there are {', '.join(WAYS)}")
+    """Rows of arrays, one for each way of WAYS: blue is stored on device 0, hatched gathered while it is used, dashed elsewhere."""
     tallest = [max(LENGTH[stored.dims[0]] for stored, _ in arrays(way)) for way in ways]
-    figure, axes = canvas(5.2, sum(0.42 * tall + 0.95 for tall in tallest) + 0.4, len(ways))
-    for ax, way, tall in zip([axes] if len(ways) == 1 else axes, ways, tallest):
+    figure, axes = panes(len(ways), 5.2, sum(0.42 * tall + 0.95 for tall in tallest) + 0.4)
+    for ax, way, tall in zip(axes, ways, tallest):
         _way(ax, way)
-        bare(ax, xlim=(-0.1, 13), ylim=(1.3 - tall, 3.3), aspect="equal", anchor="W")
-        ax.set_title(way, loc="left", fontsize=10, weight="bold")
+        bare(ax, title=way, xlim=(-0.1, 13), ylim=(1.3 - tall, 3.3), aspect="equal", anchor="W")
         ax.text(0, 1.45 - tall, f"sends {WAYS[way][1]}", fontsize=8)
     lent = {"facecolor": BORROWED, "alpha": 0.5, "hatch": "////"}
     looks = {"stored on device 0": MINE, "gathered while used": lent}

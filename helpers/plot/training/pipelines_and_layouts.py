@@ -1,6 +1,6 @@
 """Training on many chips: pipelines, steps and what they wait for in time, the plane of layouts, estimates beside measurements."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -19,6 +19,8 @@ from helpers.plot.picture import (
     canvas,
     dress,
     legend,
+    name_rows,
+    panes,
     styled,
     write,
 )
@@ -40,21 +42,16 @@ def pipelines(panels: dict, alt: str, *, caption: str = "") -> Picture:
             a device ticks are 1/v as long
     """
     panels = {title: (np.asarray(task), np.asarray(micro), v) for title, (task, micro, v) in panels.items()}
-    if wrong := next(
-        (t for t, (task, micro, _) in panels.items() if task.shape != micro.shape or task.ndim != 2), None
-    ):
-        raise ValueError(f"{wrong}: task and micro are arrays [ticks, devices] of one shape")
     span = max(len(task) / v for task, _, v in panels.values())
-    figure, axes = canvas(5.6, 0.5 + sum(0.45 + 0.22 * task.shape[1] for task, _, _ in panels.values()), len(panels))
-    for ax, (title, (task, micro, v)) in zip(np.ravel(axes), panels.items()):
+    figure, axes = panes(len(panels), 5.6, 0.5 + sum(0.45 + 0.22 * task.shape[1] for task, _, _ in panels.values()))
+    for ax, (title, (task, micro, v)) in zip(axes, panels.items()):
         _ticks(ax, task, micro, 1 / v)
-        ax.set(xlim=(0, span), ylim=(task.shape[1], 0), yticks=np.arange(task.shape[1]) + 0.5)
-        ax.set_yticklabels(range(task.shape[1]), fontsize=8)
-        ax.set_title(f"{title}: {_idle(task)}", fontsize=9, loc="left")
-        ax.tick_params(labelsize=8)
+        name_rows(
+            ax, range(task.shape[1]), 0.5, title=f"{title}: {_idle(task)}", xlim=(0, span), ylim=(task.shape[1], 0)
+        )
         ax.grid(visible=False)
         ax.fill_between([0, len(task) / v], 0, task.shape[1], color="#ddd", linewidth=0, zorder=0)
-    np.ravel(axes)[-1].set_xlabel("tick")
+    axes[-1].set_xlabel("tick")
 
     legend(
         figure, {name: fill for name, fill, _ in TASKS.values()} | {"idle": {"facecolor": "#ddd", "edgecolor": None}}, 4
@@ -81,29 +78,18 @@ def _ticks(ax, task, micro, wide: float) -> None:
 
 
 @styled
-def plane(
-    x, y, z, xlabel: str, ylabel: str, alt: str, *, edge: float = 1.0, inside: str = "", lines: dict | None = None,
-    dots: dict | None = None, caption: str = "",
-) -> Picture:  # fmt: skip
-    """A plane on two log axes: where z[y, x] is at least `edge` it is shaded and called `inside`; lines and dots lie on it.
-
-    lines  {label: (xs, ys)}, such as the best real layout
-    dots   {label: (xs, ys)}, such as the best whole ones
-    """
+def plane(x, y, z, xlabel: str, ylabel: str, alt: str, *, inside: str, lines: dict, caption: str = "") -> Picture:
+    """A plane on two log axes: where z[y, x] is at least 1 it is shaded and called `inside`; lines lie on it, {label: (xs, ys)}."""
     z = np.asarray(z, float)
-    if z.shape != (len(y), len(x)):
-        raise ValueError(f"z has a row for each y and a column for each x, [{len(y)}, {len(x)}], not {list(z.shape)}")
     figure, ax = canvas(6.2, 4.2)
-    ax.contourf(x, y, z, levels=[edge, np.inf], colors=[COLOURS[4]], alpha=0.35)
-    ax.contour(x, y, z, levels=[edge], colors=[INK], linewidths=1)
-    handles = [Patch(facecolor=COLOURS[4], alpha=0.35, edgecolor=INK, label=inside)] if inside else []
-    for i, (label, (xs, ys)) in enumerate((lines or {}).items()):
+    ax.contourf(x, y, z, levels=[1, np.inf], colors=[COLOURS[4]], alpha=0.35)
+    ax.contour(x, y, z, levels=[1], colors=[INK], linewidths=1)
+    handles = [Patch(facecolor=COLOURS[4], alpha=0.35, edgecolor=INK, label=inside)]
+    for i, (label, (xs, ys)) in enumerate(lines.items()):
         handles += ax.plot(xs, ys, color=COLOURS[i % 6], linestyle=DASHES[i % 6], label=label)
-    for i, (label, (xs, ys)) in enumerate((dots or {}).items()):
-        handles += ax.plot(xs, ys, MARKERS[i % 6], color=INK, markerfacecolor="#fff", markersize=5, label=label)
     ax.set(xlim=(min(x), max(x)), ylim=(min(y), max(y)))
     dress(ax, xlabel, ylabel, "xy")
-    figure.legend(handles=handles, loc="outside lower center", ncols=2, fontsize=8)
+    figure.legend(handles=handles, loc="outside lower center", ncols=2)
     return Picture(figure, alt, caption)
 
 
@@ -114,8 +100,6 @@ def predicted(sources: dict, methods: tuple[str, ...], alt: str, *, caption: str
     sources  {name: rows [n, 1 + methods]}: the measured value, then what each method predicted
     """
     rows = {name: np.asarray(found, float) for name, found in sources.items()}
-    if wrong := next((n for n, r in rows.items() if r.ndim != 2 or r.shape[1] != 1 + len(methods)), None):
-        raise ValueError(f"{wrong}: a row is what was measured and {len(methods)} predictions")
     lane = 0.8 / len(methods)
     figure, ax = canvas(5.6, 0.9 + 0.6 * len(rows))
     ax.axvline(1, color=INK, linewidth=1)
@@ -128,15 +112,12 @@ def predicted(sources: dict, methods: tuple[str, ...], alt: str, *, caption: str
                 MARKERS[j % 6], color=COLOURS[j % 6], markerfacecolor=COLOURS[0] if j == 0 else "#fff",
                 markersize=5, linestyle="", label=method if i == 0 else None,
             )  # fmt: skip
-    ax.set(ylim=(len(rows) - 0.5, -0.5), yticks=range(len(rows)))
-    ax.set_yticklabels(
-        [f"{name}\n{len(found)} row{'s' * (len(found) > 1)}" for name, found in rows.items()], fontsize=8
+    _ratios(
+        ax,
+        [f"{name}\n{len(found)} row{'s' * (len(found) > 1)}" for name, found in rows.items()],
+        "predicted / measured",
     )
-    dress(ax, "predicted / measured", "", "x")
-    ticks = [t for t in (0.1, 0.2, 0.3, 0.5, 0.7, 1, 1.5, 2, 3, 5, 10) if ax.get_xlim()[0] <= t <= ax.get_xlim()[1]]
-    ax.set_xticks(ticks, [f"{t:g}" for t in ticks])
-    ax.minorticks_off()
-    figure.legend(loc="outside lower center", ncols=len(methods), fontsize=8)
+    figure.legend(loc="outside lower center", ncols=len(methods))
     return Picture(figure, alt, caption)
 
 
@@ -156,14 +137,18 @@ def intervals(rows: dict, alt: str, *, caption: str = "") -> Picture:
             color=COLOURS[0], markersize=6, capsize=4, linewidth=1.6,
             markerfacecolor=COLOURS[0] if low <= measured <= high else "#fff",
         )  # fmt: skip
-    ax.set_xscale("log")
-    ax.set(ylim=(len(rows) - 0.5, -0.5), yticks=range(len(rows)))
-    ax.set_yticklabels(rows, fontsize=9)
-    dress(ax, "estimate / published", "", "x")
-    ticks = [t for t in (0.3, 0.5, 0.7, 1, 1.5, 2, 3) if ax.get_xlim()[0] <= t <= ax.get_xlim()[1]]
+    _ratios(ax, rows, "estimate / published")
+    return Picture(figure, alt, caption)
+
+
+def _ratios(ax, names: Iterable, xlabel: str) -> None:
+    """A row for each name, and ratios on a log axis."""
+    names = list(names)
+    name_rows(ax, names, 0, ylim=(len(names) - 0.5, -0.5))
+    dress(ax, xlabel, "", "x")
+    ticks = [t for t in (0.1, 0.2, 0.3, 0.5, 0.7, 1, 1.5, 2, 3, 5, 10) if ax.get_xlim()[0] <= t <= ax.get_xlim()[1]]
     ax.set_xticks(ticks, [f"{t:g}" for t in ticks])
     ax.minorticks_off()
-    return Picture(figure, alt, caption)
 
 
 KINDS = {
@@ -227,16 +212,14 @@ def spans(
 
 
 @styled
-def step_timelines(
-    panels: Mapping[str, Sequence[Span]], alt: str, *, chip_time: str = "time", caption: str = ""
-) -> Picture:
+def step_timelines(panels: Mapping[str, Sequence[Span]], alt: str, *, caption: str = "") -> Picture:
     """A panel for each step: what the chip computes above, what its links carry below, the layer's number in each box.
 
     panels  {title: spans}, on one scale of time
     """
     span = max(s.end for some in panels.values() for s in some)
-    figure, axes = canvas(6.0, 0.75 + 1.0 * len(panels), len(panels))
-    for ax, (title, some) in zip([axes] if len(panels) == 1 else axes, panels.items()):
+    figure, axes = panes(len(panels), 6.0, 0.75 + 1.0 * len(panels))
+    for ax, (title, some) in zip(axes, panels.items()):
         for s in some:
             fill, hatch, ink = KINDS[s.kind]
             box(ax, s.start, s.row, s.seconds, 0.9, fill=fill, hatch=hatch, linewidth=0.6)
@@ -245,11 +228,9 @@ def step_timelines(
                 write(ax, s.start + s.seconds / 2, s.row + 0.45, str(s.layer), color=ink, bbox=paper)
         done = max(s.end for s in some if s.row == 0)
         ax.axvline(done, color=INK, linewidth=1, linestyle=":")
-        ax.set(xlim=(0, span * 1.01), ylim=(1.95, -0.05), yticks=(0.45, 1.45), xticks=())
-        ax.set_yticklabels(("arithmetic", "links"), fontsize=9)
-        ax.set_title(title, fontsize=9.5, loc="left", weight="bold")
+        name_rows(ax, ("arithmetic", "links"), 0.45, title=title, xlim=(0, span * 1.01), ylim=(1.95, -0.05), xticks=())
         ax.grid(visible=False)
-    ax.set_xlabel(chip_time, fontsize=9)
+    ax.set_xlabel("time")
     kinds = dict.fromkeys(s.kind for some in panels.values() for s in some)
     legend(figure, {k: look[:2] for k, look in KINDS.items() if k in kinds}, len(kinds))
     return Picture(figure, alt, caption)

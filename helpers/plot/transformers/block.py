@@ -5,7 +5,7 @@ from math import prod
 
 from helpers.costs.transformers.config import Config
 from helpers.costs.transformers.parameters_and_flops import kv_cache
-from helpers.plot.picture import COLOURS, INK, PAPER, Picture, arrow, bare, box, canvas, legend, styled, write
+from helpers.plot.picture import COLOURS, INK, PAPER, Picture, arrow, bare, box, canvas, legend, panes, styled, write
 
 WEIGHTS, OTHER = COLOURS[0] + "40", "#eeeeee"
 
@@ -158,16 +158,13 @@ def kv_heads(models: Mapping[str, Config], alt: str, *, caption: str = "") -> Pi
     models  {title: Config}, of a few heads each
     """
     rows = -(-len(models) // 2)
-    figure, axes = canvas(5.2, 2.15 * rows + 0.4, rows, 2)
-    for ax, (title, c) in zip(axes.flat, models.items()):
+    figure, axes = panes(len(models), 5.2, 2.15 * rows + 0.4, 2)
+    for ax, (title, c) in zip(axes, models.items()):
         _heads(ax, c)
         kept = kv_cache(c, 1, bytes_each=1) / c.L
         what = "latent + rotated key" if c.mla else "$2KH$"
         ax.text(0, -3.0, f"kept: {what} = {kept:,.0f} numbers", ha="left", va="center", fontsize=8)
-        bare(ax, xlim=(-0.1, 8.2), ylim=(-3.35, 2.0))
-        ax.set_title(title, loc="left", fontsize=9, weight="bold")
-    for ax in axes.flat[len(models) :]:
-        ax.remove()
+        bare(ax, title=title, xlim=(-0.1, 8.2), ylim=(-3.35, 2.0))
     looks = {"query head": "#eee", "in the cache": CACHED, "made when needed": (MADE, "////")}
     legend(figure, looks, 3, "left")
     return Picture(figure, alt, caption)

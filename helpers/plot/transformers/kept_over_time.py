@@ -50,11 +50,9 @@ def kept_over_time(c: Config, T: int, policies: Sequence[str], alt: str, *, capt
             ax.barh(-0.1 * highest, length, left=end - length, height=0.14 * highest, color=fill, hatch=hatch,
                     edgecolor=INK, linewidth=0.5)  # fmt: skip
         ax.axhline(0, color=INK, linewidth=0.8)
-        ax.set(xlim=(0, 1.02 * longest), ylim=(-0.2 * highest, 1.1 * highest))
-        ax.set_title(f"policy {policy}", loc="left", fontsize=9, weight="bold")
-        ax.set_ylabel("GB held", fontsize=8)
-        ax.tick_params(labelsize=8)
+        limits = {"xlim": (0, 1.02 * longest), "ylim": (-0.2 * highest, 1.1 * highest)}
+        ax.set(title=f"policy {policy}", ylabel="GB held", **limits)
         ax.set_yticks([t for t in ax.get_yticks() if 0 <= t <= highest])
-    axes[-1].set_xlabel("time, in forward passes of one layer", fontsize=8)
+    axes[-1].set_xlabel("time, in forward passes of one layer")
     legend(figure, KINDS, 3, "left")
     return Picture(figure, alt, caption)

@@ -5,7 +5,21 @@ from collections.abc import Sequence
 import numpy as np
 
 from helpers.costs.transformers.layer_products import einsum
-from helpers.plot.picture import COLOURS, DASHES, INK, Picture, arrow, bare, box, canvas, dress, legend, styled, write
+from helpers.plot.picture import (
+    COLOURS,
+    DASHES,
+    INK,
+    Picture,
+    arrow,
+    bare,
+    box,
+    canvas,
+    dress,
+    legend,
+    panes,
+    styled,
+    write,
+)
 
 CELLS = {"batch": COLOURS[5] + "70", "contracted": COLOURS[1] + "60", "free": COLOURS[4] + "50"}
 
@@ -16,8 +30,8 @@ def einsum_letters(specs: Sequence[str], alt: str, *, caption: str = "") -> Pict
 
     Batch, contracted and free letters are those that `layer_products.einsum` tells apart.
     """
-    figure, axes = canvas(5.2, 1.75 * len(specs), len(specs))
-    for ax, spec in zip([axes] if len(specs) == 1 else axes, specs):
+    figure, axes = panes(len(specs), 5.2, 1.75 * len(specs))
+    for ax, spec in zip(axes, specs):
         _letters(ax, spec)
     return Picture(figure, alt, caption)
 
@@ -38,7 +52,7 @@ def _letters(ax, spec: str) -> None:
                 ax.text(3.35 + 2.6 * column, 1.14 - row, kind, ha="left", va="top", fontsize=7)
             write(ax, 4.6 + 2.6 * column, 0.66 - row, "  ".join(letters) or "–", 11, family="monospace")
     bare(ax, xlim=(0.2, 11.1), ylim=(-0.8, 1.75))
-    ax.set_title(spec, loc="left", fontsize=10, family="monospace")
+    ax.set_title(spec, family="monospace")
 
 
 # Of an array in the drawing of a backward pass: fill, hatch.
@@ -63,7 +77,7 @@ PASSES = (
 @styled
 def product_gradients(alt: str, *, caption: str = "") -> Picture:
     """Y = X · W_in forward, and the two products of its backward pass: what each multiplies, and what happens to its result."""
-    figure, axes = canvas(5.2, 5.6, len(PASSES))
+    figure, axes = panes(len(PASSES), 5.2, 5.6)
     for ax, (title, left, right, out, then) in zip(axes, PASSES):
         x = 0.6
         for sign, (name, kind, sides) in zip(("", "×", "="), (left, right, out)):
@@ -74,8 +88,7 @@ def product_gradients(alt: str, *, caption: str = "") -> Picture:
         arrow(ax, (0.1, -3.0), (0.75, -3.0))
         ax.text(0.9, -3.0, then, ha="left", va="center", fontsize=8)
         ax.text(10.9, -3.0, "$2BTDF$ FLOPs", ha="right", va="center", fontsize=8)
-        bare(ax, xlim=(0, 11), ylim=(-3.4, 0.5), aspect="equal", anchor="W")
-        ax.set_title(title, loc="left", fontsize=9.5, weight="bold")
+        bare(ax, title=title, xlim=(0, 11), ylim=(-3.4, 0.5), aspect="equal", anchor="W")
     legend(figure, KINDS, 2, "left")
     return Picture(figure, alt, caption)
 
@@ -107,17 +120,17 @@ def shares(panels: dict, alt: str, *, caption: str = "") -> Picture:
     if any(list(panel) != names for panel in panels.values()):
         raise ValueError(f"all panels show the same models in the same order, here {', '.join(names)}")
     roles = list(dict.fromkeys(role for panel in panels.values() for parts in panel.values() for role in parts))
-    figure, axes = canvas(8.0, 1.3 + 0.4 * len(names), 1, len(panels))
-    for ax, (title, panel) in zip(np.ravel(axes), panels.items()):
+    figure, axes = panes(len(panels), 8.0, 1.3 + 0.4 * len(names), len(panels))
+    for ax, (title, panel) in zip(axes, panels.items()):
         whole = {model: 100 / sum(parts.values()) for model, parts in panel.items()}
         scaled = {m: {role: whole[m] * n for role, n in parts.items()} for m, parts in panel.items()}
         _cut(ax, scaled, roles)
         ax.set_xlim(0, 100)
         dress(ax, f"{title}, %", "", "")
         ax.grid(axis="y", visible=False)
-        if ax is not np.ravel(axes)[0]:
+        if ax is not axes[0]:
             ax.set_yticklabels([])
-    _roles(figure, np.ravel(axes)[0], roles)
+    _roles(figure, axes[0], roles)
     return Picture(figure, alt, caption)
 
 
@@ -145,7 +158,7 @@ def stacked(bars: dict, xlabel: str, alt: str, *, caption: str = "", marks: dict
 
 def _roles(figure, ax, roles: list[str]) -> None:
     handles, labels = ax.get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=min(len(roles), 5), fontsize=8)
+    figure.legend(handles, labels, loc="outside lower center", ncols=min(len(roles), 5))
 
 
 def _cut(ax, bars: dict, roles: list[str]) -> None:

@@ -3,7 +3,6 @@
 import gzip
 import inspect
 import io
-import re
 from xml.etree import ElementTree
 
 import pytest
@@ -12,7 +11,6 @@ from matplotlib.colors import to_hex
 
 from helpers import plot
 from helpers.costs.attention.flops_and_bytes import Attention
-from helpers.plot import start_page
 from helpers.plot.attention import masks_and_blocks, softmax_state
 from helpers.plot.inference.serving_timelines import BLOCKS, SPANS
 from helpers.plot.picture import STYLE, lighter
@@ -95,18 +93,10 @@ def shapes(svg: str) -> list[tuple]:
 def test_the_same_shapes_and_a_third_less():
     for picture in (
         plot.lines([1, 10, 100], {"a": [1, 2, 3], "b": [3, 2, 1]}, "x", "y", SAID, log="x", marks={"1.23456": 5}),
-        plot.batching((6, 2, 2, 6), 2, SAID),
-        plot.cached_heads(8, {"MHA": 8, "MLA": None}, SAID),
+        plot.ragged((6, 2, 2, 6), 2, SAID),
+        plot.rails(4, 3, SAID),
     ):
         full = written(picture)
         light = lighter(full)
         assert shapes(light) == shapes(full) and lighter(light) == light and "metadata" not in picture.svg()
         assert len(gzip.compress(light.encode())) < 0.75 * len(gzip.compress(full.encode()))
-
-
-def test_cards_are_links_with_a_picture_and_words():
-    html = start_page.cards([(start_page.small_tiles(), "a.html?b&c", "A < B", "One.")] * 2)
-    links = re.findall(r'<a href="a.html\?b&amp;c">(.*?)</a>', html)
-    assert len(links) == 2 and all(
-        re.match(r"<img alt=.A triangle[^>]*><strong>A &lt; B</strong><span>One.", x) for x in links
-    )
