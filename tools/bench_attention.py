@@ -17,7 +17,7 @@ from helpers.costs.attention.flops_and_bytes import Attention
 from helpers.costs.attention.time_and_intensity import Rates, seconds as priced
 from helpers.costs.rooflines.hardware import Chip
 from helpers.costs.rooflines.roofline import Time
-from helpers.figures.attention.attention_variants import variants
+from helpers.figures.attention.forms_side_by_side import exponentials
 from tools.accelerator import accelerator, named, refusal
 
 LENGTHS, HEADS = tuple(2**n for n in range(10, 16)), (64, 128)
@@ -53,7 +53,7 @@ def floor(case: Case, chip: Chip) -> Time:
     """Seconds that no kernel can beat: only what the mask leaves, everything read once, all at once."""
     a = Attention(case.T, N=case.N, H=case.H, B=case.B, causal=case.causal)
     least = replace(costs.flash(a, 128, rows=a.T), flops=costs.flops(a), exps=a.B * a.N * a.pairs, other=0.0)
-    return priced(least, Rates(chip.rate("bf16"), chip.hbm_bandwidth, variants.exponentials(chip)))
+    return priced(least, Rates(chip.rate("bf16"), chip.hbm_bandwidth, exponentials(chip)))
 
 
 def roofline(case: Case, chip: Chip) -> tuple[float, str]:
