@@ -4,7 +4,7 @@ from .compare import OffLimits
 
 __all__ = [
     "Answer", "OffLimits", "Program", "all_ran", "anew", "choice", "contest", "exercise", "floats", "hidden", "in_full", "inputs", "ints",
-    "judges", "look", "moved", "own", "passed", "question", "ran", "report", "run", "solution", "with_edges",
+    "judges", "look", "moved", "near", "own", "passed", "question", "ran", "report", "rng", "run", "solution", "with_edges",
 ]  # fmt: skip
 
 
@@ -28,10 +28,8 @@ def _nothing(*_, **__) -> None:
     pass
 
 
-all_ran = anew = choice = contest = floats = hidden = in_full = inputs = ints = judges = look = moved = own = (
-    question
-) = _nothing
-ran = with_edges = _nothing
+all_ran = anew = choice = contest = floats = hidden = in_full = inputs = ints = judges = look = moved = _nothing
+near = own = question = ran = rng = with_edges = _nothing
 
 
 def report(*_, **__) -> None:

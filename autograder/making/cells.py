@@ -42,8 +42,7 @@ def function_name(check: NotebookNode) -> str:
 
 def rendered(path: Path) -> str:
     """Text of a source with its numbers evaluated, after a look at every directive and role."""
-    text = expanded(path, path.read_text(encoding="utf-8"), notebook=True)
-    return _rendered(text, f"{path.parent.name}/{path.name}")
+    return _rendered(expanded(path, path.read_text(encoding="utf-8"), notebook=True), f"{path.parent.name}/{path.name}")
 
 
 @cache  # numbers of a chapter take up to a second, and tests ask for each many times

@@ -174,8 +174,7 @@ def _check_cell(cell: NotebookNode, ex: Exercise) -> list[str]:
 def _report(body: list[ast.stmt]) -> ast.Call | None:
     """The `check.report(...)` that ends a check cell."""
     last = body[-1].value if body and isinstance(body[-1], ast.Expr) else None
-    is_report = isinstance(last, ast.Call) and ast.unparse(last.func) == "check.report"
-    return last if is_report else None
+    return last if isinstance(last, ast.Call) and ast.unparse(last.func) == "check.report" else None
 
 
 def move_insight(ex: Exercise, name: str) -> None:

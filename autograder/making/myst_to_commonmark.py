@@ -59,8 +59,7 @@ def lint(text: str, name: str) -> None:
 
 def translate(text: str, links: Links, target: str) -> str:
     """One markdown cell of the document that readers open as `target`."""
-    lines = _blocks(text.split("\n"), links, target)
-    return "\n".join(lines).strip("\n")
+    return "\n".join(_blocks(text.split("\n"), links, target)).strip("\n")
 
 
 def split_blocks(lines: list[str]) -> list[tuple[str, str, list[str]]]:

@@ -36,15 +36,16 @@ May import: helpers.trace and what that may. Tests: tests/helpers/check.
 """
 
 from .answer_checks import Answer, hidden, report, run
+from .compare import near
 from .edge_cases import with_edges
 from .questions import question
-from .random_inputs import anew, choice, floats, inputs, ints, moved
+from .random_inputs import anew, choice, floats, inputs, ints, moved, rng
 from .shown_checks import exercise, in_full, judges
 from .solutions import own, passed, solution
 
 __all__ = [
     "Answer", "Program", "all_ran", "anew", "choice", "contest", "exercise", "floats", "hidden", "in_full", "inputs", "ints", "judges",
-    "look", "moved", "own", "passed", "question", "ran", "report", "run", "solution", "with_edges",
+    "look", "moved", "near", "own", "passed", "question", "ran", "report", "rng", "run", "solution", "with_edges",
 ]  # fmt: skip
 
 

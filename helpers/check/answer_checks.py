@@ -15,7 +15,7 @@ from operator import is_
 from typing import TYPE_CHECKING
 
 from . import progress, raised, record
-from .compare import as_before, closed, copied, same, shown
+from .compare import as_before, closed, copied, near, same, shown
 from .edge_cases import drawn
 from .how_off import CAUSES, Case, how_off
 from .likely_mistakes import Mistake, Mistakes, either
@@ -95,7 +95,7 @@ class Answer:
         return [*zip(cases, several(self.answer, cases))][::-1] if several and len(cases) > 1 else []
 
     def law(self, sentence: str, holds: Callable) -> None:
-        """`holds(f)` is true; if not, or if f raises, the learner reads the sentence."""
+        """`holds(f)` is true; if not, or if f raises, the learner reads the sentence; or the text that `holds` gives."""
         unseen = _Hidden.now
 
         def run():
@@ -113,9 +113,15 @@ class Answer:
                 if raised.of_machine(e) or not self.returned:
                     raise
                 return f"{_sentence(sentence)} What {self.name} returns has another form, so this could not be checked."
-            return None if kept else f"{self.name} is not right yet: {_sentence(sentence)}"
+            why = kept if isinstance(kept, str) and kept else sentence
+            return None if kept and why is sentence else f"{self.name} is not right yet: {_sentence(why)}"
 
         self._state(run, unseen)
+
+    def unlike(self, of: Callable, *mistakes: tuple, rtol: float = 1e-3) -> None:
+        """What `of(f)` gives is near none of these: (sentence, array that a mistake leads to)."""
+        for sentence, array in mistakes:
+            self.law(sentence, lambda f, array=array: not near(of(f), array, rtol))
 
     def carries(self, ask: Callable, ours: Callable, *runs: tuple) -> None:
         """The state that is handed in counts, and the answer keeps none between calls.

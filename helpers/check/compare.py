@@ -91,6 +91,15 @@ def same(got, expected, rtol: float, floor: float = 1e-6) -> str | None:
     return _same_number(got, expected, rtol, floor)
 
 
+def near(x, y, rtol: float = 1e-3) -> bool:
+    """Whether arrays have one shape and their numbers differ by rtol at most, small ones by a tenth of that of the largest.
+
+    >>> near([1.0001, 0], [1, 1e-5]), near([1.0, 2], [1, 2.01]), near(1, [1])
+    (True, False, False)
+    """
+    return np.shape(x) == np.shape(y) and np.allclose(x, y, rtol, rtol / 10 * np.abs(y).max())
+
+
 def copied(x):
     """A copy of what can be changed in place: lists, dicts, NumPy's arrays, and what tuples hold of these."""
     if type(x) in (tuple, list):
@@ -229,10 +238,8 @@ def kind(x) -> str:
         (bool, "a truth value"), (str, "a string"), (Mapping, "a dict"), (tuple, "a tuple"), (list, "a list"),
         (complex, "a complex number"), (Number, "a number"),
     )  # fmt: skip
-    return next(
-        (n for t, n in names if isinstance(x, t)),
-        "an array" if getattr(x, "ndim", 0) else "a function" if callable(x) else with_article(type(x).__name__),
-    )
+    other = "an array" if getattr(x, "ndim", 0) else "a function" if callable(x) else with_article(type(x).__name__)
+    return next((name for type_, name in names if isinstance(x, type_)), other)
 
 
 def with_article(name: str) -> str:

@@ -256,8 +256,7 @@ def all_ran(f: Callable, cases: Sequence[Sequence], right: Callable, rtol: float
     programs = [Ran(f, arrays) for arrays in cases]
     if too_large := next((program for program in programs if program.largest > LARGEST), None):
         raise Unclear(
-            f"for arrays of the shapes {_shapes(too_large)} the program makes an array of {too_large.largest:,} numbers: too many to "
-            "be run, and far more than it needs"
+            f"for arrays of the shapes {_shapes(too_large)} the program makes an array of {too_large.largest:,} numbers, far too many"
         )
     run = jax.jit(lambda cases: [p(*arrays) for p, arrays in zip(programs, cases)], compiler_options=once())
     for program, arrays, got in zip(programs, cases, run(cases)):

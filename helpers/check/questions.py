@@ -95,9 +95,7 @@ def _apart(question: Question) -> None:
     right = number(question.right.value)
     decimals = len(question.right.value.partition(".")[2].partition("e")[0])
     if decimals and question.within and 0.5 * 10.0**-decimals > question.within * abs(right):
-        raise ValueError(
-            f"The answer {question.right.value} is rounded by more than its tolerance; print another figure."
-        )
+        raise ValueError(f"The answer {question.right.value} is rounded by more than its tolerance: print more of it.")
     for reply in question.replies:
         if not reply.right and _near(number(reply.value), right, 2 * question.within):
             raise ValueError(

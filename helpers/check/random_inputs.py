@@ -12,6 +12,8 @@ import os
 import random
 from collections.abc import Callable, Iterator
 
+import numpy as np
+
 Draw = Callable[[random.Random], object]
 NEAR = 0.03
 TRIES = 100  # of moved values, until a case has as many on each side of every edge as the class's
@@ -105,6 +107,12 @@ def inputs(
         else:
             chosen = "0" if shapes else seed()
             yield {k: d(random.Random(f"{chosen}/{at[k]}")) for k, d in draws.items()}
+
+
+def rng(name: str) -> np.random.Generator:
+    """NumPy's random numbers, fixed like `inputs` by the name: the submission's own."""
+    (drawn,) = inputs(1, name, {"seed": lambda r: r.randrange(2**32)})
+    return np.random.default_rng(drawn["seed"])
 
 
 def _beside(draws: dict[str, Draw], names: dict[str, str], alike: Callable | None, once: Callable) -> dict:

@@ -73,8 +73,7 @@ class SendingRules:
         sent = sum(c.wire(self.logical.sizes) / bytes_each(c.dtype) for c in self.logical)
         if sent <= at_most * (1 + 1e-9):
             return None
-        limit = f"your program sends {sent:,.0f} numbers from each device, the limit is {at_most:,.0f}."
-        return self._named() or limit
+        return self._named() or f"your program sends {sent:,.0f} numbers from each device, the limit is {at_most:,.0f}."
 
     @statement
     def copies_as_given(self) -> str | None:

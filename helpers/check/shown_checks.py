@@ -16,11 +16,11 @@ from types import FunctionType, SimpleNamespace
 from typing import NamedTuple
 
 from . import compare  # where a class is graded, it is another, without these names
-from .answer_checks import run
+from .answer_checks import Answer, run
 from .notebook_cells import Points, given, read_by
 from .progress import attended
 from .raised import NOT_JUDGED
-from .random_inputs import anew, choice, floats, ints, moved
+from .random_inputs import anew, choice, floats, ints, moved, rng
 
 NAME = "checks.json"
 COURSE = Path(__file__).resolve().parents[2] / "notebooks"
@@ -125,6 +125,8 @@ class Stated:
     def __init__(self, recorder: "Recorder", answer, given: dict):
         self.recorder, self.answer, self.given, self.statements = recorder, answer, given, []
 
+    unlike = Answer.unlike  # several laws
+
     def __getattr__(self, kind: str) -> Callable:
         def state(*args, **kwargs) -> None:
             said = Statement(next(self.recorder.turn), kind, args, kwargs, self.recorder.unseen)
@@ -142,7 +144,7 @@ class Recorder:
     drawn  (n, name, draws) -> the settings over which the cell is to loop
     """
 
-    anew, choice, floats, ints, moved = map(staticmethod, (anew, choice, floats, ints, moved))
+    anew, choice, floats, ints, moved, rng = map(staticmethod, (anew, choice, floats, ints, moved, rng))
 
     def __init__(self, drawn: Callable = lambda *_: ()):
         self.made: list[Stated] = []

@@ -115,8 +115,7 @@ def _answers(source: str, grade_id: str) -> tuple[list[str], list[str]]:
     marks = r"^[ \t]*### (BEGIN|END) SOLUTION\n"
     code = [re.sub(marks, "", c, flags=re.M).strip() for i, c in cells if "check" not in i]
     head = r'^\+\+\+ \{"nbgrader": [^\n]*"grade_id": "' + grade_id + r'"[^\n]*\n'
-    texts = re.findall(head + r"(.*?)^\+\+\+", source, re.S | re.M)
-    return code, [t.strip() for t in texts]
+    return code, [text.strip() for text in re.findall(head + r"(.*?)^\+\+\+", source, re.S | re.M)]
 
 
 def own(exercise: str, name: str, agrees: Callable[[Callable], bool] = callable) -> Callable | None:

@@ -185,8 +185,9 @@ def unlike(large: Reading, small: Reading, shrinks: Shrinking, held: bool) -> st
     held   compare all arrays that they make as well
     """
     if small.sent.doubts:
-        doubt = small.sent.doubts[0]
-        return f"what is sent must not depend on the sizes: for small blocks it cannot be counted. {doubt}"
+        return (
+            f"what is sent must not depend on the sizes: for small blocks it cannot be counted. {small.sent.doubts[0]}"
+        )
     kinds = [trace.merged(r.sent).kinds for r in (large, small)]
     if kinds[0] != kinds[1]:
         a, b = (str(k) if k else "nothing" for k in kinds)

@@ -2,6 +2,7 @@
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 
 from helpers.kernels import operands
@@ -30,6 +31,21 @@ def attention(q, k, v, mask=None):
     k, v = (operands.blank(masks.keys(x), there, 3) for x in (k, v))
     P = safe(scored(masks.queries(q, K), k, seen))  # [B, K, G, T, S]
     return masks.tokens(jnp.einsum("bkgts,bkish->bkgth", P, v)).astype(q.dtype)
+
+
+def exact(q, k, v, see=True, power: float = -0.5) -> np.ndarray:
+    """softmax(q kᵀ H^power) v in NumPy and double precision, for comparison: q[..., T, H], k and v[..., S, H] -> [..., T, H].
+
+    see   True where a query sees a key, or how often it does: [..., T, S]. A query that sees none gives zeros
+
+    >>> exact([[2.0], [0.0]], [[0.0], [1.0]], [[1.0], [3.0]], [[1, 0], [1, 1]])
+    array([[1.],
+           [2.]])
+    """
+    q, k, v = (np.asarray(x, float) for x in (q, k, v))
+    x = np.where(see, q @ k.swapaxes(-1, -2) * q.shape[-1] ** power, -np.inf)
+    p = see * np.exp(x - x.max(-1, keepdims=True, initial=-1e300))
+    return p @ v / np.maximum(p.sum(-1, keepdims=True), 1e-300)
 
 
 # Attention that divides last, and attention in chunks whose gradient remembers nothing.
