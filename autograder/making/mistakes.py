@@ -21,6 +21,7 @@ from nbformat import NotebookNode
 
 from autograder.places import SourceError
 from helpers.check import compare
+from helpers.check.compare import asked
 
 from . import bank, kept_values
 from .cells import function_name, meta
@@ -206,17 +207,6 @@ def called(function: Callable | None, args: tuple):
     finally:
         signal.setitimer(signal.ITIMER_VIRTUAL, 0)
         signal.signal(signal.SIGVTALRM, before)
-
-
-def asked(value, only: Sequence[str]):
-    """What is asked for of a value: all of it, or these entries of a dict, None if it lacks one.
-
-    >>> asked({"a": 1, "b": 2}, ("b",)), asked({"a": 1}, ("b",)), asked(3, ())
-    ({'b': 2}, None, 3)
-    """
-    if not only or not isinstance(value, Mapping):
-        return value
-    return {name: value[name] for name in only} if all(name in value for name in only) else None
 
 
 def _names_of_wrong(value, expected, rtol: float) -> list[str]:

@@ -39,10 +39,10 @@ class Cases(NamedTuple):
 
 def stated_cases(made: list[Stated]) -> list[Cases]:
     """All lines with cases, in the order of the check cell."""
-    lines = [(said.turn, one, said) for one in made for said in one.of_kind("cases")]
+    lines = [(said.turn, one.answer, one.given, said) for one in made for said in one.of_kind("cases")]
     return [
-        Cases(one.answer, program(one.given), one.given.get("rtol", 1e-3), said.args, said.kwargs.get("only", ()))
-        for _, one, said in sorted(lines, key=itemgetter(0))
+        Cases(answer, program(given), given.get("rtol", 1e-3), said.args, (said.kwargs or given).get("only", ()))
+        for _, answer, given, said in sorted(lines, key=itemgetter(0))
     ]
 
 
@@ -88,8 +88,7 @@ def drawn(source: str, made: list[Stated], given: list[str], grade_id: str, scop
 
 def hidden(made: list[Stated]) -> list[tuple]:
     """The arguments of the hidden cases."""
-    stated = [said for one in made for said in one.of_kind("gives") if said.unseen and not said.kwargs]
-    return [said.args[1:] for said in stated]
+    return [said.args[1:] for one in made for said in one.of_kind("gives") if said.unseen and not said.kwargs]
 
 
 def defined(cells: Iterable[NotebookNode]) -> dict:

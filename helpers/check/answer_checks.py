@@ -15,7 +15,7 @@ from operator import is_
 from typing import TYPE_CHECKING
 
 from . import progress, raised, record
-from .compare import as_before, closed, copied, near, same, shown
+from .compare import as_before, asked, closed, copied, near, same, shown
 from .edge_cases import drawn
 from .how_off import CAUSES, Case, how_off
 from .likely_mistakes import Mistake, Mistakes, either
@@ -37,10 +37,11 @@ class Answer:
     rtol   relative tolerance of every comparison
     twice  what may have been counted twice, or once too few, where a value is off by exactly 2; "" if nothing can
     state  arguments are a state, such as a cache, which may be changed in place
+    only   entries of a dict, of which others are of other parts; all if there are none
     """
 
-    def __init__(self, answer, points: float, rtol: float = 1e-3, twice: str = CAUSES, state: bool = False):
-        self.state = state
+    def __init__(self, answer, points: float, rtol: float = 1e-3, twice: str = CAUSES, state: bool = False, only=()):
+        self.state, self.only = state, only
         self.answer, self.points, self.rtol = answer, points, rtol
         self.name = getattr(answer, "__name__", "your answer")
         self.part = False  # until `report` is given others beside it: then all are asked the same in a class
@@ -59,7 +60,7 @@ class Answer:
 
     def gives(self, expected, *args, **kwargs) -> None:
         """For these arguments the value is `expected`, to within rtol; `...` in it matches anything."""
-        unseen = _Hidden.now
+        unseen, expected = _Hidden.now, asked(expected, self.only)
         if not unseen:
             self.shown.append((args, kwargs))
         self.given.append((expected, args))
@@ -72,11 +73,12 @@ class Answer:
         Draws stand in the order of the answer's parameters, whose names are the learner's own affair.
         """
 
-        cases, statement = [], len(self.todo)
+        cases, statement, only = [], len(self.todo), self.only
+        ours = (lambda **given: asked(reference(**given), only)) if only else reference
 
         def settings() -> list[tuple]:
             if not cases:
-                cases.extend(drawn(reference, draws, self.draws, statement, self.part, self.mistakes))
+                cases.extend(drawn(ours, draws, self.draws, statement, self.part, self.mistakes))
             return cases
 
         def run():
@@ -85,7 +87,7 @@ class Answer:
                 if message := self._compare(expected, tuple(named.values()), {}, named, unseen=True):
                     return message
 
-        self.names, self.ours = list(draws), reference
+        self.names, self.ours = list(draws), ours
         self.settings.append(settings)
         self._state(run, unseen=True)
 
@@ -258,8 +260,7 @@ class Answer:
         causes = self.mistakes.leading(got, expected, args, kwargs, unseen, others)
         facts = lambda twice: how_off(cases() or [Case({}, got, expected)], self.rtol, self._call, self.ours, twice)  # noqa: E731
         # Three that lead to one value tell less than what the values have in common.
-        why = len(causes) > 2 and facts(None) or either(causes) or facts(self.twice) or where
-        return _sentence(why) + told
+        return _sentence(len(causes) > 2 and facts(None) or either(causes) or facts(self.twice) or where) + told
 
     def _cases(self) -> Iterator[Case]:
         """Stated cases with what the answer gives for them; no more than take `CASE_SECONDS`."""

@@ -3,7 +3,7 @@
 import copy
 import math
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import contextmanager
 from decimal import Decimal
 from fractions import Fraction
@@ -98,6 +98,17 @@ def near(x, y, rtol: float = 1e-3) -> bool:
     (True, False, False)
     """
     return np.shape(x) == np.shape(y) and np.allclose(x, y, rtol, rtol / 10 * np.abs(y).max())
+
+
+def asked(value, only: Sequence[str]):
+    """What is asked for of a value: all of it, or these entries of a dict, None if it lacks one.
+
+    >>> asked({"a": 1, "b": 2}, ("b",)), asked({"a": 1}, ("b",)), asked(3, ())
+    ({'b': 2}, None, 3)
+    """
+    if not only or not isinstance(value, Mapping):
+        return value
+    return {name: value[name] for name in only} if all(name in value for name in only) else None
 
 
 def copied(x):

@@ -49,8 +49,7 @@ def attended() -> bool:
     kernel = getattr(notebook(), "kernel", None)
     if kernel is None or "NBGRADER_EXECUTION" in os.environ:
         return False
-    asked = getattr(kernel, "get_parent", dict)() or {}
-    return bool(asked.get("content", {}).get("allow_stdin"))
+    return bool((getattr(kernel, "get_parent", dict)() or {}).get("content", {}).get("allow_stdin"))
 
 
 def place(folder: Path | None = None) -> Path:
