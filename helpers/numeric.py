@@ -155,6 +155,17 @@ def significant(x):
     return scaled - (scaled - x)
 
 
+def threshold(holds, low: float, high: float) -> float:
+    """The number from which on `holds` is true, between these two: by halving, of logarithms where low is above 0.
+
+    >>> round(threshold(lambda x: x * x >= 2, 0, 8), 9), round(threshold(lambda x: x / 3 > 1e6, 1, 1e12))
+    (1.414213562, 3000000)
+    """
+    while low < (middle := math.sqrt(low * high) if low > 0 else (low + high) / 2) < high:
+        low, high = (low, middle) if holds(middle) else (middle, high)
+    return high
+
+
 def plain(*xs) -> bool:
     """Whether all of these are Python numbers, whose values may be looked at."""
     return all(isinstance(x, int | float) for x in xs)

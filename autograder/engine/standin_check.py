@@ -4,7 +4,8 @@ from .compare import OffLimits
 
 __all__ = [
     "Answer", "OffLimits", "Program", "all_ran", "anew", "choice", "contest", "exercise", "floats", "hidden", "in_full", "inputs", "ints",
-    "judges", "look", "moved", "near", "own", "passed", "question", "ran", "report", "rng", "run", "solution", "with_edges",
+    "judges", "look", "moved", "near", "own", "passed", "question", "ran", "report", "rng", "run", "solution",
+    "threshold", "with_edges",
 ]  # fmt: skip
 
 
@@ -29,7 +30,7 @@ def _nothing(*_, **__) -> None:
 
 
 all_ran = anew = choice = contest = floats = hidden = in_full = inputs = ints = judges = look = moved = _nothing
-near = own = question = ran = rng = with_edges = _nothing
+near = own = question = ran = rng = threshold = with_edges = _nothing
 
 
 def report(*_, **__) -> None:

@@ -35,6 +35,8 @@ shown_checks      an exercise's check by its number, and what it asks, in words
 May import: helpers.trace and what that may. Tests: tests/helpers/check.
 """
 
+from helpers.numeric import threshold
+
 from .answer_checks import Answer, hidden, report, run
 from .compare import near
 from .edge_cases import with_edges
@@ -45,7 +47,7 @@ from .solutions import own, passed, solution
 
 __all__ = [
     "Answer", "Program", "all_ran", "anew", "choice", "contest", "exercise", "floats", "hidden", "in_full", "inputs", "ints", "judges",
-    "look", "moved", "near", "own", "passed", "question", "ran", "report", "rng", "run", "solution", "with_edges",
+    "look", "moved", "near", "own", "passed", "question", "ran", "report", "rng", "run", "solution", "threshold", "with_edges",
 ]  # fmt: skip
 
 

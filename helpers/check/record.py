@@ -210,8 +210,7 @@ def start_page(text: str, parts: progress.Parts, record: Record) -> str:
     done = record.done()
 
     def marked(m: re.Match) -> str:
-        name = re.sub(r"^ex-(\d+)-(\d+)$", r"\1.\2", m[2])
-        return f"✓ {m[1]}" if name in done else m[1]
+        return f"✓ {m[1]}" if re.sub(r"^ex-(\d+)-(\d+)$", r"\1.\2", m[2]) in done else m[1]
 
     text = re.sub(r"^\* .*$", lambda line: PATH_LINK.sub(marked, line[0]), text, flags=re.M)
     if not (step := record.next()):

@@ -15,12 +15,14 @@ from pathlib import Path
 from types import FunctionType, SimpleNamespace
 from typing import NamedTuple
 
+from helpers.numeric import threshold
+
 from . import compare  # where a class is graded, it is another, without these names
 from .answer_checks import Answer, run
 from .notebook_cells import Points, given, read_by
 from .progress import attended
 from .raised import NOT_JUDGED
-from .random_inputs import anew, choice, floats, ints, moved, rng
+from .random_inputs import anew, choice, floats, ints, moved
 
 NAME = "checks.json"
 COURSE = Path(__file__).resolve().parents[2] / "notebooks"
@@ -144,7 +146,7 @@ class Recorder:
     drawn  (n, name, draws) -> the settings over which the cell is to loop
     """
 
-    anew, choice, floats, ints, moved, rng = map(staticmethod, (anew, choice, floats, ints, moved, rng))
+    anew, choice, floats, ints, moved, threshold = map(staticmethod, (anew, choice, floats, ints, moved, threshold))
 
     def __init__(self, drawn: Callable = lambda *_: ()):
         self.made: list[Stated] = []
