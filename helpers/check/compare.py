@@ -153,8 +153,7 @@ def sides(value):
 
 def place_of(key, expected) -> str:
     """Where an entry of a dict, a tuple or a list stands, as a message begins."""
-    named = isinstance(expected, Mapping)
-    return f"in entry {key!r}, " if named else f"value {key + 1} of {len(expected)}: "
+    return f"in entry {key!r}, " if isinstance(expected, Mapping) else f"value {key + 1} of {len(expected)}: "
 
 
 def _same_entries(got, expected, rtol, floor):
