@@ -120,10 +120,10 @@ class Answer:
 
         self._state(run, unseen)
 
-    def unlike(self, of: Callable, *mistakes: tuple, rtol: float = 1e-3) -> None:
-        """What `of(f)` gives is near none of these: (sentence, array that a mistake leads to)."""
+    def unlike(self, result: Callable, *mistakes: tuple, rtol: float = 1e-3) -> None:
+        """What `result(f)` gives is near none of these: (sentence, array that a mistake leads to)."""
         for sentence, array in mistakes:
-            self.law(sentence, lambda f, array=array: not near(of(f), array, rtol))
+            self.law(sentence, lambda f, array=array: not near(result(f), array, rtol))
 
     def carries(self, ask: Callable, ours: Callable, *runs: tuple) -> None:
         """The state that is handed in counts, and the answer keeps none between calls.
