@@ -24,9 +24,8 @@ STYLE = {
     "axes.titlelocation": "left",  # titles of panels, and the letters around axes: 12 to 15 px as wide as a page shows them
     "axes.titlesize": 9.5,
     "axes.titleweight": "bold",
-    "axes.labelsize": 9,
-    "xtick.labelsize": 8,
-    "ytick.labelsize": 8,
+    "xtick.labelsize": 9,
+    "ytick.labelsize": 9,
     "legend.fontsize": 8,
     "axes.spines.top": False,
     "axes.spines.right": False,
