@@ -94,9 +94,9 @@ class Attention:
         return replace(self, T=rows, S=last, window=wide, keep=ceil(self.keep / b)).pairs
 
 
-def _beyond(n, a: Attention):
+def _beyond(n, attn: Attention):
     """Sinks that the first n queries see outside their windows: query p sees min(keep, p - window)."""
-    return parameters_and_flops.pairs(m := maximum(n - a.window, 0), m, a.keep)
+    return parameters_and_flops.pairs(m := maximum(n - attn.window, 0), m, attn.keep)
 
 
 @record(signed="other")
@@ -142,7 +142,7 @@ class Pass:
 
 
 @formula
-def flops(a: Attention, pairs=None, products=2):
+def flops(attn: Attention, pairs=None, products=2):
     """FLOPs of `products` products over the pairs that are computed; None: exactly those that the mask leaves.
 
     Forward there are two, Q K^T and P V. Backward there are four, dV = P^T dO, dP = dO V^T, dQ = dS K and dK = dS^T Q, if P
@@ -153,17 +153,17 @@ def flops(a: Attention, pairs=None, products=2):
     >>> flops(Attention(1024), products=5) / flops(Attention(1024))
     2.5
     """
-    return 2 * products * a.B * a.N * (a.pairs if pairs is None else pairs) * a.H
+    return 2 * products * attn.B * attn.N * (attn.pairs if pairs is None else pairs) * attn.H
 
 
-def _numbers(a: Attention):
+def _numbers(attn: Attention):
     """Of all heads and sequences: of Q (and O), of K (and V), rows of scores, scores."""
-    heads = a.B * a.N
-    return heads * a.T * a.H, a.B * a.K * a.S * a.H, heads * a.T, heads * a.T * a.S
+    heads = attn.B * attn.N
+    return heads * attn.T * attn.H, attn.B * attn.K * attn.S * attn.H, heads * attn.T, heads * attn.T * attn.S
 
 
 @formula
-def naive(a: Attention, backward: bool = False) -> Pass:
+def naive(attn: Attention, backward: bool = False) -> Pass:
     """Scores, exponentials, their sums, shares: each a kernel of its own, through HBM; masked pairs are computed too.
 
     The plain softmax, which takes no largest score away first.
@@ -173,32 +173,32 @@ def naive(a: Attention, backward: bool = False) -> Pass:
     >>> naive(a).bytes == 2 * (7 * 4096**2 + 2 * 4096 + 4 * 4096 * 128)
     True
     """
-    return _whole(a, backward, forward_passes=7, row_passes=2, backward_passes=13, backward_rows=2)
+    return _whole(attn, backward, forward_passes=7, row_passes=2, backward_passes=13, backward_rows=2)
 
 
 @formula
-def fused(a: Attention, backward: bool = False) -> Pass:
+def fused(attn: Attention, backward: bool = False) -> Pass:
     """The same with softmax as one kernel: scores are written and read, shares are written and read. Backward 7 times.
 
     >>> a = Attention(4096, causal=False, x=2, s=2)
     >>> fused(a).bytes == 2 * (4 * 4096**2 + 4 * 4096 * 128), fused(a, True).bytes == 2 * (7 * 4096**2 + 8 * 4096 * 128)
     (True, True)
     """
-    return _whole(a, backward, forward_passes=4, row_passes=0, backward_passes=7, backward_rows=0)
+    return _whole(attn, backward, forward_passes=4, row_passes=0, backward_passes=7, backward_rows=0)
 
 
-def _whole(a: Attention, backward, forward_passes, row_passes, backward_passes, backward_rows) -> Pass:
-    q, kv, rows, scores = _numbers(a)
+def _whole(attn: Attention, backward, forward_passes, row_passes, backward_passes, backward_rows) -> Pass:
+    q, kv, rows, scores = _numbers(attn)
     if backward:  # P, dP and dS; the last two are both alive while dS is made
-        moved = a.x * (4 * q + 4 * kv) + a.s * (backward_passes * scores + backward_rows * rows)
-        return Pass(flops(a, a.T * a.S, 4), 0.0, 4.0 * scores - rows, moved, 2.0 * a.s * scores)
-    moved = a.x * (2 * q + 2 * kv) + a.s * (forward_passes * scores + row_passes * rows)
+        moved = attn.x * (4 * q + 4 * kv) + attn.s * (backward_passes * scores + backward_rows * rows)
+        return Pass(flops(attn, attn.T * attn.S, 4), 0.0, 4.0 * scores - rows, moved, 2.0 * attn.s * scores)
+    moved = attn.x * (2 * q + 2 * kv) + attn.s * (forward_passes * scores + row_passes * rows)
     other = 2.0 * scores - rows if row_passes else 4.0 * scores - 2 * rows
-    return Pass(flops(a, a.T * a.S), scores, other, moved, 2.0 * a.s * scores, a.s * scores)
+    return Pass(flops(attn, attn.T * attn.S), scores, other, moved, 2.0 * attn.s * scores, attn.s * scores)
 
 
 @formula
-def chunk_keys(a: Attention, C):
+def chunk_keys(attn: Attention, C):
     """Keys that all chunks of C queries look at together, each up to its own end: a window leaves C + window - 1 of them.
 
     C need not divide T: the last chunk has the queries that are left. S - T is a whole multiple of C.
@@ -208,10 +208,10 @@ def chunk_keys(a: Attention, C):
     >>> chunk_keys(Attention(10), 4), chunk_keys(Attention(10, window=3), 4)          # 4, 8 and 10 keys; 4, 6 and 4
     (22, 14)
     """
-    n, before = ceil(a.T / C), (a.S - a.T) / C
-    if not a.causal:
-        return n * a.S
-    near = lambda rows: a.S if a.window is None else minimum(a.S, rows + a.window - 1 + a.keep)  # noqa: E731
+    n, before = ceil(attn.T / C), (attn.S - attn.T) / C
+    if not attn.causal:
+        return n * attn.S
+    near = lambda rows: attn.S if attn.window is None else minimum(attn.S, rows + attn.window - 1 + attn.keep)  # noqa: E731
     most = near(C)
     full = floor(most / C)  # chunks whose end comes before they have that many
 
@@ -219,12 +219,12 @@ def chunk_keys(a: Attention, C):
         whole = minimum(m, full)
         return C * whole * (whole + 1) / 2 + (m - whole) * most
 
-    keys = upto(before + n - 1) - upto(before) + near(a.T - (n - 1) * C)
+    keys = upto(before + n - 1) - upto(before) + near(attn.T - (n - 1) * C)
     return int(keys) if plain(keys) and keys == int(keys) else keys
 
 
 @formula
-def chunked(a: Attention, C, backward: bool = False) -> Pass:
+def chunked(attn: Attention, C, backward: bool = False) -> Pass:
     """A prefill in chunks of C queries: each one's scores, at most C by S, through HBM like those of `fused`.
 
     Backward each chunk's scores are computed again, so nothing is kept.
@@ -232,21 +232,21 @@ def chunked(a: Attention, C, backward: bool = False) -> Pass:
     >>> fused(Attention(8192)).held / chunked(Attention(8192), 512).held
     16.0
     """
-    C = minimum(C, a.T)
-    q, kv, rows, _ = _numbers(a)
-    keys = chunk_keys(a, C)
-    scores, loads = a.B * a.N * C * keys, a.B * a.K * keys * a.H
-    widest = a.S if a.window is None else minimum(a.S, C + a.window - 1 + a.keep)
-    held = a.s * a.B * a.N * C * widest
+    C = minimum(C, attn.T)
+    q, kv, rows, _ = _numbers(attn)
+    keys = chunk_keys(attn, C)
+    scores, loads = attn.B * attn.N * C * keys, attn.B * attn.K * keys * attn.H
+    widest = attn.S if attn.window is None else minimum(attn.S, C + attn.window - 1 + attn.keep)
+    held = attn.s * attn.B * attn.N * C * widest
     if backward:  # Q for S and dK, dO for dV and dP; K for S and dQ, V for dP; dK and dV are added to
-        moved = a.x * (5 * q + 3 * loads) + a.s * (10 * scores + 4 * loads)
-        return Pass(flops(a, C * keys, 5), scores, 8.0 * scores - 3 * rows + 2 * loads, moved, 3.0 * held)
-    moved = a.x * (2 * q + 2 * loads) + a.s * 4 * scores
-    return Pass(flops(a, C * keys), scores, 4.0 * scores - 2 * rows, moved, 2.0 * held)
+        moved = attn.x * (5 * q + 3 * loads) + attn.s * (10 * scores + 4 * loads)
+        return Pass(flops(attn, C * keys, 5), scores, 8.0 * scores - 3 * rows + 2 * loads, moved, 3.0 * held)
+    moved = attn.x * (2 * q + 2 * loads) + attn.s * 4 * scores
+    return Pass(flops(attn, C * keys), scores, 4.0 * scores - 2 * rows, moved, 2.0 * held)
 
 
 @formula
-def flash(a: Attention, b, version: Version = 2, backward: bool = False, rows=None, kernels: int = 1) -> Pass:
+def flash(attn: Attention, b, version: Version = 2, backward: bool = False, rows=None, kernels: int = 1) -> Pass:
     """Blocks of b queries and b keys that meet on the chip; blocks that are masked whole are not looked at.
 
     version  1: keys outside, queries inside, so every block of keys reads Q and reads and writes O, l and m again
@@ -270,38 +270,38 @@ def flash(a: Attention, b, version: Version = 2, backward: bool = False, rows=No
         raise ValueError(
             f"Flash 1 goes backward in one kernel, later versions in 1 or 2, not version {version} in {kernels}"
         )
-    b = minimum(b, a.T)
-    rows = b if rows is None or version == 1 else minimum(rows, a.T)
-    heads, blocks = a.B * a.N, a.visited(b)
-    met = heads * (a.visited(rows) * rows if version > 1 else blocks * b)  # numbers of rows or keys that come in
-    exps, other = (heads * blocks * n for n in io.step_flops(b, b, a.H, version, backward, kernels))
-    other = other + heads * io.last_flops(a.T, a.H, version, backward)
+    b = minimum(b, attn.T)
+    rows = b if rows is None or version == 1 else minimum(rows, attn.T)
+    heads, blocks = attn.B * attn.N, attn.visited(b)
+    met = heads * (attn.visited(rows) * rows if version > 1 else blocks * b)  # numbers of rows or keys that come in
+    exps, other = (heads * blocks * n for n in io.step_flops(b, b, attn.H, version, backward, kernels))
+    other = other + heads * io.last_flops(attn.T, attn.H, version, backward)
     products = (3 + 2 * kernels) if backward else 2
-    moved, held, kept = (_flash_backward if backward else _flash_forward)(a, met, version, kernels)
-    return Pass(flops(a, b * b * blocks, products), exps, other, moved, held, kept)
+    moved, held, kept = (_flash_backward if backward else _flash_forward)(attn, met, version, kernels)
+    return Pass(flops(attn, b * b * blocks, products), exps, other, moved, held, kept)
 
 
 _ROW = 4
 """Bytes of m, of l, of m + log l and of D, whatever the others have."""
 
 
-def _flash_forward(a: Attention, met, version, _):
+def _flash_forward(attn: Attention, block_pairs, version, _):
     """Bytes moved, held and kept."""
-    q, kv, number, _ = _numbers(a)
+    q, kv, number, _ = _numbers(attn)
     if version == 1:
-        return a.x * (2 * kv * a.G + 3 * met * a.H) + 4 * _ROW * met, 0.0, 2 * _ROW * number
-    return a.x * 2 * (q + met * a.H) + _ROW * number, 0.0, _ROW * number
+        return attn.x * (2 * kv * attn.G + 3 * block_pairs * attn.H) + 4 * _ROW * block_pairs, 0.0, 2 * _ROW * number
+    return attn.x * 2 * (q + block_pairs * attn.H) + _ROW * number, 0.0, _ROW * number
 
 
-def _flash_backward(a: Attention, met, version, kernels):
-    q, kv, number, _ = _numbers(a)
-    before = 0 if version == 1 else a.x * 2 * q + _ROW * number  # D
+def _flash_backward(attn: Attention, block_pairs, version, kernels):
+    q, kv, number, _ = _numbers(attn)
+    before = 0 if version == 1 else attn.x * 2 * q + _ROW * number  # D
     if kernels == 2:
-        for_q = a.x * (3 * q + 2 * met * a.H) + 2 * _ROW * number
-        for_keys = a.x * (4 * kv + 2 * met * a.H) + 2 * _ROW * met
+        for_q = attn.x * (3 * q + 2 * block_pairs * attn.H) + 2 * _ROW * number
+        for_keys = attn.x * (4 * kv + 2 * block_pairs * attn.H) + 2 * _ROW * block_pairs
         return before + for_q + for_keys, _ROW * number, 0.0
-    inside = met * ((3 if version == 1 else 2) * a.x * a.H + 2 * a.s * a.H + 2 * _ROW)
-    return before + a.x * 4 * kv * a.G + inside, _ROW * number + a.s * q, 0.0
+    inside = block_pairs * ((3 if version == 1 else 2) * attn.x * attn.H + 2 * attn.s * attn.H + 2 * _ROW)
+    return before + attn.x * 4 * kv * attn.G + inside, _ROW * number + attn.s * q, 0.0
 
 
 @formula
@@ -318,7 +318,7 @@ def flash_rows(alpha, x=2, s=4, backward=False):
 
 
 @formula
-def decode(a: Attention, page=None) -> Pass:
+def decode(attn: Attention, page=None) -> Pass:
     """One step of B sequences that hold S keys each, T = 1: a window and sinks read no more than that, pages whole ones.
 
     page  tokens of a page; a table of four bytes for each page is read too
@@ -331,12 +331,12 @@ def decode(a: Attention, page=None) -> Pass:
     >>> decode(Attention(1, 33, K=1), page=16).bytes - decode(Attention(1, 48)).bytes          # three pages: a table of 12 B
     12
     """
-    if plain(a.T) and a.T != 1:
-        raise ValueError(f"a decode step has one query for each sequence, not T={a.T}")
-    keys = a.S if a.window is None else minimum(a.S, a.window + a.keep)
+    if plain(attn.T) and attn.T != 1:
+        raise ValueError(f"a decode step has one query for each sequence, not T={attn.T}")
+    keys = attn.S if attn.window is None else minimum(attn.S, attn.window + attn.keep)
     stored = keys if page is None else page * ceil(keys / page)
-    table = 0 if page is None else 4 * a.B * stored / page
-    heads = a.B * a.N
-    moved = a.x * (2 * heads * a.H + 2 * a.B * a.K * stored * a.H) + table
+    table = 0 if page is None else 4 * attn.B * stored / page
+    heads = attn.B * attn.N
+    moved = attn.x * (2 * heads * attn.H + 2 * attn.B * attn.K * stored * attn.H) + table
     moved = int(moved) if plain(moved) and moved == int(moved) else moved
-    return Pass(flops(a, keys), heads * keys, heads * (3.0 * keys - 2 + a.H), moved)  # largest, minus, sum; o / l
+    return Pass(flops(attn, keys), heads * keys, heads * (3.0 * keys - 2 + attn.H), moved)  # largest, minus, sum; o / l

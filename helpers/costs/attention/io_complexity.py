@@ -100,7 +100,7 @@ class Visits:
 
 @formula
 def visits(
-    T: Count, S: Count, R: Count, C: Count, causal: bool = True, window: Count | None = None, keep: int = 0
+    T: Count, S: Count, R: Count, C: Count, causal: bool = True, window: Count | None = None, sink_tokens: int = 0
 ) -> Visits:
     """Blocks of R queries with C keys, of T queries that are the last of S keys; any sizes, the last blocks may be short.
 
@@ -117,8 +117,8 @@ def visits(
             end = min(k + C, S) - 1
             least = -1 if window is None else first - window + 1  # the first key in the window of the first query
             most = -1 if window is None else last - window + 1
-            some = not causal or (k <= last and (end >= least or k < keep))
-            every = not causal or (end <= first and (max(k, keep) >= most or end < keep))
+            some = not causal or (k <= last and (end >= least or k < sink_tokens))
+            every = not causal or (end <= first and (max(k, sink_tokens) >= most or end < sink_tokens))
             seen, full = seen + some, full + (some and every)
         rows.append(seen)
     return Visits(full, sum(rows) - full, tuple(rows))
@@ -152,7 +152,7 @@ def last_flops(T, H, version=2, backward=False):
 
 
 @formula
-def warp_floats(R, C, H, warps, split: Literal["keys", "queries"] = "queries"):
+def warp_floats(R, C, H, warps, cut: Literal["keys", "queries"] = "queries"):
     """Floats (read for products, exchanged) through shared memory in a step of one thread block, its warps having split the work.
 
     keys     Flash 1: each warp multiplies all of Q with its part of K and V, and has a part of every row's sum; the warps
@@ -162,7 +162,7 @@ def warp_floats(R, C, H, warps, split: Literal["keys", "queries"] = "queries"):
     >>> warp_floats(128, 128, 64, 4, "keys"), warp_floats(128, 128, 64, 4)
     ((49152, 65536), (73728, 0))
     """
-    if split == "keys":
+    if cut == "keys":
         return warps * R * H + 2 * C * H, 2 * warps * R * H
     return R * H + warps * 2 * C * H, 0 * R
 

@@ -34,14 +34,14 @@ def features(kind: Literal[*FEATURES], H):
 
 
 @formula
-def state_bytes(a: Attention, F=None):
+def state_bytes(attn: Attention, F=None):
     """Bytes of U and Z of all KV heads and sequences, in s bytes a number. A group's query heads share them, as they share K and V.
 
     >>> state_bytes(Attention(1, 10**6, N=32, K=8)) / 2**20
     0.50390625
     """
-    F = a.H if F is None else F
-    return a.s * a.B * a.K * F * (a.H + 1)
+    F = attn.H if F is None else F
+    return attn.s * attn.B * attn.K * F * (attn.H + 1)
 
 
 @formula
@@ -65,7 +65,7 @@ def linear_flops(T, H, F, form: Literal[*FORMS] = "chunked", C=CHUNK, causal=Tru
 
 
 @formula
-def linear(a: Attention) -> Pass:
+def linear(attn: Attention) -> Pass:
     """A forward pass in chunks of `CHUNK`, as many features as H, U and Z on the chip; with T = 1 a decode step from the state.
 
     A window or sinks have no meaning here: all keys up to a query's own are in the sums.
@@ -75,11 +75,11 @@ def linear(a: Attention) -> Pass:
     >>> round(flash(a, 128).flops / linear(a).flops, 1)
     21.5
     """
-    if a.window is not None:
+    if attn.window is not None:
         raise ValueError("the sums of linear attention take in every key: leave the window out")
-    heads, groups, state = a.B * a.N, a.B * a.K, state_bytes(a)
-    form = "recurrent" if plain(a.T) and a.T == 1 else "chunked"
-    products = heads * linear_flops(a.T, a.H, a.H, form, CHUNK, a.causal)
-    products = products - (heads - groups) * 2 * a.T * a.H * (a.H + 1)  # a group's heads share their sums
-    q, kv = heads * a.T * a.H, groups * a.T * a.H
-    return Pass(products, 0.0, 1.0 * q, a.x * (2 * q + 2 * kv) + 2.0 * state, state)
+    heads, groups, state = attn.B * attn.N, attn.B * attn.K, state_bytes(attn)
+    form = "recurrent" if plain(attn.T) and attn.T == 1 else "chunked"
+    products = heads * linear_flops(attn.T, attn.H, attn.H, form, CHUNK, attn.causal)
+    products = products - (heads - groups) * 2 * attn.T * attn.H * (attn.H + 1)  # a group's heads share their sums
+    q, kv = heads * attn.T * attn.H, groups * attn.T * attn.H
+    return Pass(products, 0.0, 1.0 * q, attn.x * (2 * q + 2 * kv) + 2.0 * state, state)

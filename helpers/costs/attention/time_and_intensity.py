@@ -36,8 +36,8 @@ class Rates:
 
 
 @formula
-def exp_rate(cores, clock, per_clock=16):
-    """Exponentials a second of `cores` SMs that do `per_clock` in a clock: 16 for the special-function units of A100, H100 (and H200,
+def exp_rate(cores, clock, exps_per_clock=16):
+    """Exponentials a second of `cores` SMs that do `exps_per_clock` in a clock: 16 for the special-function units of A100, H100 (and H200,
     whose SMs are the same) and B200.
 
     Source: CUDA C++ Programming Guide, arithmetic throughput; Shah et al. (2024) have 3.9e12 for the H100; Zadouri et al.,
@@ -46,11 +46,11 @@ def exp_rate(cores, clock, per_clock=16):
     >>> f"{exp_rate(132, 1.83e9):.3g}"
     '3.86e+12'
     """
-    return cores * clock * per_clock
+    return cores * clock * exps_per_clock
 
 
 @formula
-def seconds(p: Pass, rates: Rates) -> Time:
+def seconds(work: Pass, rates: Rates) -> Time:
     """Seconds of a pass, resource by resource.
 
     `lower` has all at once: where products and exponentials overlap, as in Flash 3. `upper` has one thing at a time.
@@ -62,27 +62,27 @@ def seconds(p: Pass, rates: Rates) -> Time:
     """
     return Time(
         {
-            "math": p.flops / rates.C,
-            "hbm": p.bytes / rates.W,
-            "exps": p.exps / rates.exps,
-            "other": p.other / rates.other,
-            "link": maximum(p.sent / rates.link, p.hops * rates.hop),
+            "math": work.flops / rates.C,
+            "hbm": work.bytes / rates.W,
+            "exps": work.exps / rates.exps,
+            "other": work.other / rates.other,
+            "link": maximum(work.sent / rates.link, work.hops * rates.hop),
         }
     )
 
 
 @formula
-def exp_share(H, C, exps, products=2):
-    """Seconds of exponentials for each second of products, of blocks with heads of H: C / exps for each 2·products·H FLOPs.
+def exp_share(H, C, exp_rate, products=2):
+    """Seconds of exponentials for each second of products, of blocks with heads of H: C / exp_rate for each 2·products·H FLOPs.
 
     >>> round(exp_share(128, 9.89e14, 3.9e12), 2), round(exp_share(64, 9.89e14, 3.9e12), 2)      # H100 in bf16
     (0.5, 0.99)
     """
-    return C / exps / (2 * products * H)
+    return C / exp_rate / (2 * products * H)
 
 
 @formula
-def in_turn(p: Pass, rates: Rates):
+def in_turn(work: Pass, rates: Rates):
     """Seconds at least if products, exponentials and the rest take turns, all beside HBM's traffic: what Flash 3 improves on.
 
     Kernels that follow one another, as in `naive`, take no less.
@@ -92,36 +92,36 @@ def in_turn(p: Pass, rates: Rates):
     >>> round(in_turn(p, h100) / seconds(p, h100).lower, 2)
     1.5
     """
-    t = seconds(p, rates).parts
+    t = seconds(work, rates).parts
     return maximum(t["hbm"], t["link"], t["math"] + t["exps"] + t["other"])
 
 
 @formula
-def variants(a: Attention, M, C: Count = 256, window=None, keep=4) -> dict[str, Pass]:
-    """Forward passes side by side on one device whose fast memory has M bytes.
+def variants(attn: Attention, fast_bytes, C: Count = 256, window=None, sink_tokens=4) -> dict[str, Pass]:
+    """Forward passes side by side on one device whose fast memory has `fast_bytes`.
 
     C       queries of a chunk of `chunked`; blocks of Flash are the largest that fit (`io_complexity.largest_block`), 16 at least;
             versions 2 and 3 compute at most 512 by 512 of one at a time
-    window  adds Flash 2 with a window of that many keys and `keep` sinks
+    window  adds Flash 2 with a window of that many keys and `sink_tokens` sinks
 
     `linear` is another function of Q, K and V, with as many features as H.
 
     >>> {name: f"{p.bytes / 1e9:.2f}" for name, p in variants(Attention(16384, N=8), 2**20).items()}
     {'naive': '60.26', 'fused': '34.49', 'chunked': '19.70', 'flash1': '3.05', 'flash2': '2.02', 'flash3': '2.02', 'linear': '0.14'}
     """
-    b = maximum(largest_block(M, a.H, Layout(a.x, a.s)), 16)
+    b = maximum(largest_block(fast_bytes, attn.H, Layout(attn.x, attn.s)), 16)
     small = minimum(b, 512)  # a large block on the chip is worked on in parts, so that few masked pairs are computed
     out = {
-        "naive": naive(a),
-        "fused": fused(a),
-        "chunked": chunked(a, minimum(C, a.T)),
-        "flash1": flash(a, b, 1),
-        "flash2": flash(a, small, rows=b),
-        "flash3": flash(a, small, 3, rows=b),
-        "linear": linear(a),
+        "naive": naive(attn),
+        "fused": fused(attn),
+        "chunked": chunked(attn, minimum(C, attn.T)),
+        "flash1": flash(attn, b, 1),
+        "flash2": flash(attn, small, rows=b),
+        "flash3": flash(attn, small, 3, rows=b),
+        "linear": linear(attn),
     }
     if window is not None:
-        near = replace(a, window=window, keep=keep)
+        near = replace(attn, window=window, keep=sink_tokens)
         out["window"] = flash(near, small, rows=b)
     return out
 
@@ -137,14 +137,14 @@ def prefill_intensity(L, D, N):
 
 
 @formula
-def decode_intensity(L, D, N, K=None, B=1):
-    """(LD + D²) / (LDK/N + LN + D²/B), for each of B sequences: one token that sees L keys in K of N heads.
+def decode_intensity(keys, D, N, K=None, B=1):
+    """FLOPs per byte of one token of each of B sequences, which sees L = `keys` in K of N heads: (LD + D²) / (LDK/N + LN + D²/B).
 
     >>> [round(decode_intensity(4096, 12288, 96, K), 3) for K in (96, 8, 1)]                # GPT-3: MHA, GQA, MQA
     [0.998, 1.294, 1.325]
     """
     K = N if K is None else K
-    return (L * D + D * D) / (L * D * K / N + L * N + D * D / B)
+    return (keys * D + D * D) / (keys * D * K / N + keys * N + D * D / B)
 
 
 @formula

@@ -44,14 +44,14 @@ def fullest_distribution(tokens: Count, E: Count, k: Count, devices: Count) -> d
     return dict(sorted(found.items()))
 
 
-def _choices(k: int, held: int, devices: int) -> list[tuple[tuple[int, ...], int]]:
-    """(rows on each device, ways to choose them) of a token's k experts, of which each device has `held`."""
+def _choices(k: int, experts_each: int, devices: int) -> list[tuple[tuple[int, ...], int]]:
+    """(rows on each device, ways to choose them) of a token's k experts, of which each device has `experts_each`."""
     if devices == 1:
-        return [((k,), comb(held, k))] if k <= held else []
+        return [((k,), comb(experts_each, k))] if k <= experts_each else []
     return [
-        ((n, *others), comb(held, n) * ways)
-        for n in range(min(k, held) + 1)
-        for others, ways in _choices(k - n, held, devices - 1)
+        ((n, *others), comb(experts_each, n) * ways)
+        for n in range(min(k, experts_each) + 1)
+        for others, ways in _choices(k - n, experts_each, devices - 1)
     ]
 
 
@@ -81,18 +81,18 @@ def dropped_share(tokens: Count, E: Count, k: Count, factor: float = 1.0) -> flo
 
 
 @formula
-def balance_loss(counted: Sequence[float], probable: Sequence[float]) -> float:
+def balance_loss(shares: Sequence[float], probabilities: Sequence[float]) -> float:
     """E·Σ f·P: 1 if even, at most E.
 
-    counted   f, the share of all choices that went to each expert
-    probable  P, the mean probability that the router gave each expert; gradients pass through it alone
+    shares         f, the share of all choices that went to each expert
+    probabilities  P, the mean probability that the router gave each expert; gradients pass through it alone
 
     >>> balance_loss([0.25] * 4, [0.25] * 4), round(balance_loss([0.7, 0.1, 0.1, 0.1], [0.7, 0.1, 0.1, 0.1]), 2)
     (1.0, 2.08)
     """
-    if len(counted) != len(probable):
-        raise ValueError(f"each expert has a share and a probability, not {len(counted)} and {len(probable)}")
-    return len(counted) * sum(f * P for f, P in zip(counted, probable))
+    if len(shares) != len(probabilities):
+        raise ValueError(f"each expert has a share and a probability, not {len(shares)} and {len(probabilities)}")
+    return len(shares) * sum(f * P for f, P in zip(shares, probabilities))
 
 
 # By copies and by where they lie.
@@ -117,17 +117,17 @@ def copied(loads: Sequence[float], slots: Count) -> tuple[int, ...]:
 
 
 @formula
-def packed(loads: Sequence[float], packs: Count) -> tuple[tuple[int, ...], ...]:
+def packed(loads: Sequence[float], n_packs: Count) -> tuple[tuple[int, ...], ...]:
     """What lies in each pack, as many in all: heaviest first, each to the lightest pack with room; of equal ones the first.
 
     >>> packed([5, 1, 4, 2], 2)
     ((0, 1), (2, 3))
     """
-    if len(loads) % packs:
-        raise ValueError(f"{packs} packs of as many each cannot hold {len(loads)}: take a divisor")
-    room, weights, lying = len(loads) // packs, [0.0] * packs, [[] for _ in range(packs)]
+    if len(loads) % n_packs:
+        raise ValueError(f"{n_packs} packs of as many each cannot hold {len(loads)}: take a divisor")
+    room, weights, lying = len(loads) // n_packs, [0.0] * n_packs, [[] for _ in range(n_packs)]
     for i in sorted(range(len(loads)), key=lambda i: -loads[i]):
-        lightest = min((p for p in range(packs) if len(lying[p]) < room), key=lambda p: weights[p])
+        lightest = min((p for p in range(n_packs) if len(lying[p]) < room), key=lambda p: weights[p])
         lying[lightest].append(i)
         weights[lightest] += loads[i]
     return tuple(map(tuple, lying))

@@ -42,7 +42,9 @@ def copy_bytes(D, dtype: Literal[*COPIES] = "fp8"):
 
 
 @formula
-def least_width(c: Cluster, k, dtype: str = "bf16", dispatch=2, combine=2, reached: float | None = None, share=1.0):
+def least_width(
+    cluster: Cluster, k, dtype: str = "bf16", dispatch=2, combine=2, reached: float | None = None, share=1.0
+):
     """Of a forward pass over all chips of a cluster, or over one slice of TPUs. t, D and E cancel.
 
     dtype    of the arithmetic, whose rate C is
@@ -53,14 +55,16 @@ def least_width(c: Cluster, k, dtype: str = "bf16", dispatch=2, combine=2, reach
     >>> round(least_width(host, 8)), round(least_width(host, 8, "fp8", dispatch=1)), round(least_width(rack, 8, "fp8", dispatch=1))
     (1282, 1924, 2739)
     """
-    chip, bytes_each = c.chip, (dispatch + combine) / 2
+    chip, bytes_each = cluster.chip, (dispatch + combine) / 2
     C = chip.rate(dtype)
     if chip.axes:
-        side = max(c.domain.shape)
-        wraps = c.domain.wraps[c.domain.shape.index(side)]
+        side = max(cluster.domain.shape)
+        wraps = cluster.domain.wraps[cluster.domain.shape.index(side)]
         return expert_width_on_rings(C / (2 * share * chip.link_bandwidth), side, wraps, bytes_each=bytes_each)
     W, W_dcn = share * chip.link_bandwidth, share * chip.dcn_bandwidth
-    return expert_width_over_domains(C, c.domain.chips, c.domains, k, W, W_dcn, reached, bytes_each=bytes_each)
+    return expert_width_over_domains(
+        C, cluster.domain.chips, cluster.domains, k, W, W_dcn, reached, bytes_each=bytes_each
+    )
 
 
 # Bytes and seconds, by tier.

@@ -33,15 +33,15 @@ def popularity(weights: Sequence[float], k: Count) -> tuple[float, ...]:
 
 
 @formula
-def met_unevenly(chances: Sequence[float], tokens):
-    """Experts that some of so many tokens goes to, if each goes to expert e with probability chances[e]: fewer than evenly.
+def met_unevenly(probabilities: Sequence[float], tokens):
+    """Experts that some of so many tokens goes to, if each goes to expert e with probabilities[e]: fewer than evenly.
 
     >>> round(met_unevenly([8 / 256] * 256, 32)), round(met_unevenly(popularity([(1 + e) ** -0.5 for e in range(256)], 8), 32))
     (163, 147)
     """
-    if not all(0 <= p <= 1 for p in chances):
+    if not all(0 <= p <= 1 for p in probabilities):
         raise ValueError("chances are probabilities, from 0 to 1 each: those of an expert to be chosen by a token")
-    return sum(1 - (1 - p) ** tokens for p in chances)
+    return sum(1 - (1 - p) ** tokens for p in probabilities)
 
 
 # One layer of decoding.

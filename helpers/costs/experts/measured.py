@@ -132,14 +132,14 @@ def half_batches(weights, caches, arithmetic, exchange):
 
 
 @formula
-def cached_tokens(n: Count, room, experts, others, cache) -> tuple[float, float]:
+def cached_tokens(n: Count, hbm_bytes, expert_bytes, other_bytes, cache_bytes) -> tuple[float, float]:
     """Tokens whose caches n devices hold: with attention data-parallel, and with tp, where each device has every cache.
 
-    room  bytes of one device
-    experts, others  bytes of all routed experts, and of everything else
+    hbm_bytes                  bytes of one device
+    expert_bytes, other_bytes  bytes of all routed experts, and of everything else
 
     >>> [round(x / 1e6, 1) for x in cached_tokens(8, 0.9 * 1.41e11, 6.56e11, 1.61e10, 35136)]
     [6.6, 1.2]
     """
-    left = room - experts / n
-    return n * (left - others) / cache, (left - others / n) / cache
+    left = hbm_bytes - expert_bytes / n
+    return n * (left - other_bytes) / cache_bytes, (left - other_bytes / n) / cache_bytes

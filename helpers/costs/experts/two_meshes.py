@@ -108,20 +108,20 @@ class HeldBytes:
 
 
 @formula
-def held_bytes(experts, others, pp, tp, folding: Folding, weight=6, state=12) -> HeldBytes:
+def held_bytes(expert_parameters, other_parameters, pp, tp, folding: Folding, weight=6, state=12) -> HeldBytes:
     """Experts are divided by pp, ep and etp; all else by pp and tp, not by ep; state by all chips, over edp and over dp.
 
-    experts, others  parameters of the model
-    weight, state  bytes for each: bf16 weights and f32 gradients; f32 weights and Adam's two moments
+    expert_parameters, other_parameters  parameters of the model
+    weight, state                        bytes for each: bf16 weights and f32 gradients; f32 weights and Adam's two moments
 
     >>> x = held_bytes(653.9e9, 17.1e9, pp=16, tp=1, folding=Folding(1, 64, 2))                  # DeepSeek-V3 on 2,048 chips
     >>> [round(b / 1e9, 1) for b in (x.experts, x.others, x.state, x.total)]
     [3.8, 6.4, 3.9, 14.2]
     """
     return HeldBytes(
-        experts=weight * experts / (pp * folding.ep * folding.etp),
-        others=weight * others / (pp * tp),
-        state=state * (experts + others) / (pp * folding.chips),
+        experts=weight * expert_parameters / (pp * folding.ep * folding.etp),
+        others=weight * other_parameters / (pp * tp),
+        state=state * (expert_parameters + other_parameters) / (pp * folding.chips),
     )
 
 
@@ -129,7 +129,7 @@ def held_bytes(experts, others, pp, tp, folding: Folding, weight=6, state=12) ->
 
 
 @formula
-def expert_fsdp_tokens(C, entering, E, k, P=1, bytes_each=2, m=inf):
+def expert_fsdp_tokens(C, domain_bandwidth, E, k, P=1, bytes_each=2, m=inf):
     """Tokens of a chip, in a step of one microbatch, from which FSDP's gathers into a domain hide behind the experts: E/k times a
     dense layer's.
 
@@ -137,13 +137,13 @@ def expert_fsdp_tokens(C, entering, E, k, P=1, bytes_each=2, m=inf):
     pipeline stages it has a P-th of the layers, and P times the tokens. ep inside it cancels, because each of its chips then
     gathers fewer experts, and no two gather the same.
 
-    C         FLOPs/s of a chip
-    entering  bytes/s into a domain: its g cards, or two faces of a cube for each axis, W one way for each link
-    m         domains, each of which has an m-th of the weights already
+    C                 FLOPs/s of a chip
+    domain_bandwidth  bytes/s into a domain: its g cards, or two faces of a cube for each axis, W one way for each link
+    m                 domains, each of which has an m-th of the weights already
 
     >>> [round(expert_fsdp_tokens(5e15, 72 * 5e10, 384, 6, P)) for P in (1, 16)]                # DeepSeek-V4-Pro, racks of GB200
     [88889, 5556]
     >>> round(expert_fsdp_tokens(4.59e14, 6 * 4 * 4 * 9e10, 256, 8))                     # DeepSeek-V3, cubes of v5p
     1700
     """
-    return bytes_each / 2 * E / k * C * (1 - 1 / m) / (entering * P)
+    return bytes_each / 2 * E / k * C * (1 - 1 / m) / (domain_bandwidth * P)

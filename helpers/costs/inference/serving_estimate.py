@@ -273,7 +273,7 @@ class Server:
     def cache(self, S):
         """Bytes of a cache of S tokens on one chip of its group: heads beyond K are copied, and a latent vector is not cut."""
         lies = self.deployment
-        held = caches(self.config, S, self.cached, keep=self.engine.whole * S)
+        held = caches(self.config, S, self.cached, sink_tokens=self.engine.whole * S)
         return sum(n * lies.cache_share(K) for K, n in held) / lies.pp
 
     def most(self, S):

@@ -313,7 +313,7 @@ def operations(c: Config, deployment: Deployment, batch: Batch, logits) -> Opera
     layers, again = [], batch.prompts * batch.done * (batch.prefill > 0)
     for kind, n in c.groups:
         experts = on_fullest(c, deployment, batch.rows) if kind.moe else None
-        mixer = mixer_products(c, kind, batch.rows, deployment.tp, again, padded=True)
+        mixer = mixer_products(c, kind, batch.rows, deployment.tp, again, pad_heads=True)
         products = (*mixer, *feed_forward_products(c, batch.rows, deployment.tp, experts, kind))
         sent = batch.rows * c.moe.row(c.D) * minimum(c.moe.k, deployment.dp) * (deployment.dp > 1) if kind.moe else 0.0
         layers.append(Layer(kind, n, products, reading(c, kind, deployment, batch), batch.rows * c.D, sent))

@@ -172,7 +172,7 @@ def slices(name: str, shape: tuple[int, ...], n: Count = 1) -> Cluster:
 
 
 @formula
-def wiring(c: Cluster, switches: Count = 1, spines: Count = 1) -> Wiring:
+def wiring(cluster: Cluster, switches: Count = 1, spines: Count = 1) -> Wiring:
     """Nodes and links of a cluster.
 
     switches  NVSwitches of a domain, among which the links of a GPU are shared evenly: 4 in an H100 host, 18 in an NVL72
@@ -184,48 +184,48 @@ def wiring(c: Cluster, switches: Count = 1, spines: Count = 1) -> Wiring:
     >>> len(wiring(hosts("H100", 2), switches=4).links)
     80
     """
-    build = _torus if c.chip.axes else _switched
-    nodes, links = build(c, switches)
-    if c.domains > 1:
-        _network(c, spines, nodes, links)
+    build = _torus if cluster.chip.axes else _switched
+    nodes, links = build(cluster, switches)
+    if cluster.domains > 1:
+        _network(cluster, spines, nodes, links)
     order = {kind: i for i, kind in enumerate(KINDS)}
     return Wiring(tuple(sorted(nodes, key=lambda n: order[n.kind])), tuple(links))
 
 
-def _switched(c: Cluster, switches: int) -> tuple[list[Node], list[Link]]:
-    nodes, links, W = [], [], c.chip.link_bandwidth / switches
-    for d in range(c.domains):
+def _switched(cluster: Cluster, switches: int) -> tuple[list[Node], list[Link]]:
+    nodes, links, W = [], [], cluster.chip.link_bandwidth / switches
+    for d in range(cluster.domains):
         nodes += [Node(f"switch {d}.{s}", "switch", 1, (d, s)) for s in range(switches)]
-        for i in range(c.domain.chips):
+        for i in range(cluster.domain.chips):
             nodes.append(Node(f"chip {d}.{i}", "chip", 0, (d, i)))
             links += [Link(f"chip {d}.{i}", f"switch {d}.{s}", "ici", W) for s in range(switches)]
-            if c.domains > 1:
-                rail = f"leaf {d // (c.group or c.domains)}.{i % c.rails}"
-                links.append(Link(f"chip {d}.{i}", rail, "dcn", c.chip.dcn_bandwidth))
+            if cluster.domains > 1:
+                rail = f"leaf {d // (cluster.group or cluster.domains)}.{i % cluster.rails}"
+                links.append(Link(f"chip {d}.{i}", rail, "dcn", cluster.chip.dcn_bandwidth))
     return nodes, links
 
 
-def _neighbours(s: Slice) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
+def _neighbours(slice: Slice) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
     """The two chips of each ICI link; an axis of two chips has one link, whether or not it wraps."""
-    for at in product(*(range(n) for n in s.shape)):
-        for axis, n in enumerate(s.shape):
-            if at[axis] + 1 < n or (s.wraps[axis] and n > 2):
+    for at in product(*(range(n) for n in slice.shape)):
+        for axis, n in enumerate(slice.shape):
+            if at[axis] + 1 < n or (slice.wraps[axis] and n > 2):
                 yield at, (*at[:axis], (at[axis] + 1) % n, *at[axis + 1 :])
 
 
-def _torus(c: Cluster, switches: int) -> tuple[list[Node], list[Link]]:
-    nodes, links, s = [], [], c.domain
-    rate = c.chip.chips_per_host * c.chip.dcn_bandwidth  # of a host's cards
-    for d in range(c.domains):
+def _torus(cluster: Cluster, switches: int) -> tuple[list[Node], list[Link]]:
+    nodes, links, s = [], [], cluster.domain
+    rate = cluster.chip.chips_per_host * cluster.chip.dcn_bandwidth  # of a host's cards
+    for d in range(cluster.domains):
         for i, at in enumerate(product(*(range(n) for n in s.shape))):
-            host = i // c.chip.chips_per_host
+            host = i // cluster.chip.chips_per_host
             nodes.append(Node(_name(d, at), "chip", 0, (d, *at)))
-            if c.domains > 1:
-                if i % c.chip.chips_per_host == 0:
+            if cluster.domains > 1:
+                if i % cluster.chip.chips_per_host == 0:
                     nodes.append(Node(f"host {d}.{host}", "host", 1, (d, host)))
                     links.append(Link(f"host {d}.{host}", "leaf 0.0", "dcn", rate))
-                links.append(Link(_name(d, at), f"host {d}.{host}", "pcie", c.chip.pcie_bandwidth or rate))
-        links += [Link(_name(d, a), _name(d, b), "ici", c.chip.link_bandwidth) for a, b in _neighbours(s)]
+                links.append(Link(_name(d, at), f"host {d}.{host}", "pcie", cluster.chip.pcie_bandwidth or rate))
+        links += [Link(_name(d, a), _name(d, b), "ici", cluster.chip.link_bandwidth) for a, b in _neighbours(s)]
     return nodes, links
 
 
@@ -233,12 +233,12 @@ def _name(d: int, coordinates: tuple[int, ...]) -> str:
     return f"chip {d}." + ",".join(map(str, coordinates))
 
 
-def _network(c: Cluster, spines: int, nodes: list[Node], links: list[Link]) -> None:
+def _network(cluster: Cluster, spines: int, nodes: list[Node], links: list[Link]) -> None:
     """Leaf switches and, over several groups, spine switches."""
-    leaves = [(g, r) for g in range(c.groups) for r in range(c.rails)]
+    leaves = [(g, r) for g in range(cluster.groups) for r in range(cluster.rails)]
     nodes += [Node(f"leaf {g}.{r}", "leaf", 2, (g, r)) for g, r in leaves]
-    if c.groups == 1:
+    if cluster.groups == 1:
         return
     nodes += [Node(f"spine {s}", "spine", 3, (s,)) for s in range(spines)]
-    up = c.group * c.domain.chips * c.tiers[-1].W / c.rails / spines
+    up = cluster.group * cluster.domain.chips * cluster.tiers[-1].W / cluster.rails / spines
     links += [Link(f"leaf {g}.{r}", f"spine {s}", "dcn", up) for (g, r), s in product(leaves, range(spines))]

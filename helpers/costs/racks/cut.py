@@ -63,13 +63,13 @@ def max_flow(links: Iterable[Link], sources: Collection[str], sinks: Collection[
     return total
 
 
-def _shortest(left) -> list[tuple[str, str]]:
+def _shortest(residual) -> list[tuple[str, str]]:
     """Links of a shortest path from the sources to the sinks that can carry more, found from the sinks, which are few."""
     after, queue = {"to": ""}, deque(["to"])
     while queue and "from" not in after:
         b = queue.popleft()
-        for a in left[b]:
-            if a not in after and left[a][b] > 0:
+        for a in residual[b]:
+            if a not in after and residual[a][b] > 0:
                 after[a] = b
                 queue.append(a)
     path, a = [], "from"
@@ -96,52 +96,52 @@ class Cut:
 
 
 @formula
-def needs(kind: Kind, inside, chips):
-    """Bytes, of one byte of V, that cross into a side of `inside` chips of `chips`, or out of it, in the fuller direction.
+def needs(kind: Kind, side_chips, chips):
+    """Bytes, of one byte of V, that cross into a side of `side_chips` chips of `chips`, or out of it, in the fuller direction.
 
     >>> needs("AllGather", 8, 16), needs("AllReduce", 8, 16), needs("AllToAll", 8, 16)
     (0.5, 1.0, 0.25)
     """
-    if plain(inside, chips) and inside > chips:
-        raise ValueError(f"a side of a cut of {chips} chips has at most as many, not {inside}")
+    if plain(side_chips, chips) and side_chips > chips:
+        raise ValueError(f"a side of a cut of {chips} chips has at most as many, not {side_chips}")
     if kind == "AllToAll":
-        return inside * (chips - inside) / chips**2
-    return TIMES[kind] * (1 - inside / chips)
+        return side_chips * (chips - side_chips) / chips**2
+    return TIMES[kind] * (1 - side_chips / chips)
 
 
 @formula
-def sides(c: Cluster, w: Wiring) -> list[tuple[str, list[str]]]:
+def sides(cluster: Cluster, w: Wiring) -> list[tuple[str, list[str]]]:
     """The sides that can be tightest: a chip, at a corner if there is one; a domain; a group; half of a torus along an axis."""
     place = {n.name: n.place for n in w.nodes if n.kind == "chip"}
     first = [n for n, at in place.items() if at[0] == 0]
     out = [("a chip", first[:1])]
-    if c.domains > 1:
+    if cluster.domains > 1:
         out.append(("a domain", first))
-    if c.groups > 1:
-        out.append(("a group", [n for n, at in place.items() if at[0] < c.group]))
-    if c.chip.axes:
-        for axis, n in enumerate(c.domain.shape):
+    if cluster.groups > 1:
+        out.append(("a group", [n for n, at in place.items() if at[0] < cluster.group]))
+    if cluster.chip.axes:
+        for axis, n in enumerate(cluster.domain.shape):
             if n > 1:
                 out.append((f"half of axis {axis}", [x for x in first if place[x][1 + axis] < n // 2]))
     return out
 
 
 @formula
-def rates_in(c: Cluster) -> list[tuple[str, int, float]]:
+def rates_in(cluster: Cluster) -> list[tuple[str, int, float]]:
     """Each of the sides that `sides` lists: its name, how many chips, and the bytes/s that can flow into it.
 
     >>> rates_in(hosts("H100", 4))
     [('a chip', 1, 500000000000.0), ('a domain', 8, 400000000000.0)]
     """
-    w, found = wiring(c), []
-    for name, inside in sides(c, w):
+    w, found = wiring(cluster), []
+    for name, inside in sides(cluster, w):
         if others := sorted(set(w.chips) - set(inside)):
             found.append((name, len(inside), max_flow(w.links, others, inside)))
     return found
 
 
 @formula
-def bottleneck(c: Cluster, kind: Kind) -> Cut:
+def bottleneck(cluster: Cluster, kind: Kind) -> Cut:
     """The tightest of the sides that `sides` lists, for a collective over all chips of a cluster.
 
     >>> for some in (hosts("H100", 2), hosts("H100", 16), racks("GB200", 8)):
@@ -151,25 +151,25 @@ def bottleneck(c: Cluster, kind: Kind) -> Cut:
     a domain, 427 GB/s
     a chip, 952 GB/s
     """
-    n = c.chips
+    n = cluster.chips
     if n < 2:
         raise ValueError("one chip alone has nobody to send to: give a cluster of 2 or more")
-    found = [Cut(name, inside, W, needs(kind, inside, n) / W) for name, inside, W in rates_in(c)]
+    found = [Cut(name, inside, W, needs(kind, inside, n) / W) for name, inside, W in rates_in(cluster)]
     return max(found, key=lambda x: (x.seconds, -x.chips))
 
 
 @formula
-def every_cut(c: Cluster, kind: Kind) -> Cut:
+def every_cut(cluster: Cluster, kind: Kind) -> Cut:
     """The same by trying every set of chips: 2^chips of them, so for small clusters.
 
     >>> every_cut(hosts("H100", 2, chips=3), "AllGather").chips
     3
     """
-    chips = len(wiring(c).chips)
+    chips = len(wiring(cluster).chips)
     if chips > 12:
         raise ValueError(f"{chips} chips have 2^{chips} sides: try up to 12, or `bottleneck`")
     best = None
-    for few, W in _every_flow(c):
+    for few, W in _every_flow(cluster):
         for inside in (few, chips - few):  # links carry as much either way: into a side and out of it
             cut = Cut("some chips", inside, W, needs(kind, inside, chips) / W)
             best = cut if best is None or cut.seconds > best.seconds * (1 + 1e-9) else best
@@ -177,9 +177,9 @@ def every_cut(c: Cluster, kind: Kind) -> Cut:
 
 
 @cache
-def _every_flow(c: Cluster) -> list[tuple[int, float]]:
+def _every_flow(cluster: Cluster) -> list[tuple[int, float]]:
     """Chips of each side without the first chip, and bytes/s into it: no kind of collective changes them."""
-    w, flows = wiring(c), []
+    w, flows = wiring(cluster), []
     for bits in product((0, 1), repeat=len(w.chips) - 1):
         inside = [x for x, bit in zip(w.chips[1:], bits) if bit]
         if inside:

@@ -91,7 +91,7 @@ def _tree_as_counted(kind: str, V, g, m) -> tuple[Move, ...]:
 
 
 @formula
-def shares(chip: Chip, k: Reached = REACHED) -> dict[str, float]:
+def shares(chip: Chip, reached: Reached = REACHED) -> dict[str, float]:
     """Shares of its links that a chip reaches by "ring", "pairs", and "nvls" if its NVSwitch adds; ValueError if nobody measured it.
 
     >>> shares(chip("MI300X"))
@@ -100,35 +100,42 @@ def shares(chip: Chip, k: Reached = REACHED) -> dict[str, float]:
     if not chip.links:
         measured = ", ".join(c.name for c in CHIPS.values() if c.links)
         raise ValueError(f"no collectives of {chip.name} are measured: there are those of {measured}")
-    known = {name: getattr(k, f"{name}_{chip.links}", None) for name in ("ring", "nvls", "pairs")}
+    known = {name: getattr(reached, f"{name}_{chip.links}", None) for name in ("ring", "nvls", "pairs")}
     if known["nvls"] is not None and chip.pod[0] > 8:
-        known["nvls"] = k.nvls_rack
+        known["nvls"] = reached.nvls_rack
     return {name: share for name, share in known.items() if share is not None}
 
 
 @formula
-def rates(chip: Chip, algorithm: str, tool: str = "nccl-tests", k: Reached = REACHED) -> Rates:
+def rates(chip: Chip, algorithm: str, tool: str = "nccl-tests", reached: Reached = REACHED) -> Rates:
     """What an algorithm reaches on a chip, as a tool times it."""
     name = algorithm if algorithm in ("nvls", "pairs") else "ring"
-    if name not in (known := shares(chip, k)):
+    if name not in (known := shares(chip, reached)):
         raise ValueError(f"no switch of {chip.name}s adds: they have rings alone")
     return Rates(
         known[name] * chip.link_bandwidth,
-        k.network * chip.dcn_bandwidth,
-        launch=k.launch + (k.waits if tool == "waits" else 0.0),
-        hop=k.latency,
-        network_hop=k.latency_dcn,
+        reached.network * chip.dcn_bandwidth,
+        launch=reached.launch + (reached.waits if tool == "waits" else 0.0),
+        hop=reached.latency,
+        network_hop=reached.latency_dcn,
         algorithm=SENT_BY.get(algorithm),
-        piece=k.piece,
-        own=0.0 if algorithm == "nvls" else k.own,
-        block=k.block if algorithm == "nvls" else 0.0,
-        network_round=k.round_dcn if algorithm in ("tree", "nvls", "collnet") else 0.0,
+        piece=reached.piece,
+        own=0.0 if algorithm == "nvls" else reached.own,
+        block=reached.block if algorithm == "nvls" else 0.0,
+        network_round=reached.round_dcn if algorithm in ("tree", "nvls", "collnet") else 0.0,
     )
 
 
 @formula
 def measured_seconds(
-    kind: str, size, chip: Chip, chips, domains=1, algorithm: Method = "best", tool: Tool = NCCL, k: Reached = REACHED
+    kind: str,
+    size,
+    chip: Chip,
+    chips,
+    domains=1,
+    algorithm: Method = "best",
+    tool: Tool = NCCL,
+    reached: Reached = REACHED,
 ):
     """Seconds of a collective of `size` bytes over so many GPUs in so many domains; for an AllToAll `size` is what one of them sends.
 
@@ -149,12 +156,12 @@ def measured_seconds(
     elif kind != "AllReduce" and algorithm in ("tree", "collnet"):
         raise ValueError(f"{algorithm} is of an AllReduce, which is added on the way, not of {kind!r}")
     elif algorithm == "best":  # in one domain a tree is a ring
-        usable = {"ring": True, "nvls": "nvls" in shares(chip, k), "tree": kind == "AllReduce"}
+        usable = {"ring": True, "nvls": "nvls" in shares(chip, reached), "tree": kind == "AllReduce"}
         names = [name for name, there in usable.items() if there]
     group = in_domains(chips / domains, domains, chip.neighbours)
-    took = [collective_seconds(kind, V, group, rates(chip, name, tool, k)) for name in names]
+    took = [collective_seconds(kind, V, group, rates(chip, name, tool, reached)) for name in names]
     if names == ["ring", "tree"] and chip.links == "ampere":
-        counted = replace(rates(chip, "tree", tool, k), algorithm=_tree_as_counted)
+        counted = replace(rates(chip, "tree", tool, reached), algorithm=_tree_as_counted)
         few = (domains <= 2) * (2 * chip.dcn_bandwidth < CHANNEL)  # at most two GPUs share a card
         return where((collective_seconds(kind, V, group, counted) < took[0]) + few > 0, minimum(*took), took[0])
     return minimum(*took) if len(took) > 1 else took[0]
@@ -162,26 +169,40 @@ def measured_seconds(
 
 @formula
 def bus_bandwidth(
-    kind: str, size, chip: Chip, chips, domains=1, algorithm: Method = "best", tool: Tool = NCCL, k: Reached = REACHED
+    kind: str,
+    size,
+    chip: Chip,
+    chips,
+    domains=1,
+    algorithm: Method = "best",
+    tool: Tool = NCCL,
+    reached: Reached = REACHED,
 ):
     """busbw, as nccl-tests prints it, in bytes/s; arguments as of `measured_seconds`.
 
     >>> [round(bus_bandwidth("AllReduce", 2**33, chip("H100"), n, algorithm="nvls") / 1e9) for n in (4, 8)]
     [372, 481]
     """
-    return bus_factor(kind, chips) * size / measured_seconds(kind, size, chip, chips, domains, algorithm, tool, k)
+    return bus_factor(kind, chips) * size / measured_seconds(kind, size, chip, chips, domains, algorithm, tool, reached)
 
 
 @formula
 def exchange(
-    tokens, D, k, chip: Chip, domains=1, way: Way = "dispatch", low_latency: bool = False, reached: Reached = REACHED
+    tokens,
+    D,
+    k,
+    chip: Chip,
+    domains=1,
+    direction: Way = "dispatch",
+    low_latency: bool = False,
+    reached: Reached = REACHED,
 ):
-    """(Seconds, bytes) of every GPU's tokens on their way to k of `EXPERTS`, or back: `bytes` counts what stays in place too.
+    """(Seconds, bytes) of every GPU's tokens on their way to k of `EXPERTS` ("dispatch"), or back: `bytes` counts what stays in place too.
 
     Over cards a token has one copy for each domain that it reaches, at most `NODES` of them, and in one domain one for each GPU.
     DeepEP prints bytes/seconds: of m domains the own one has an m-th of the copies, which no card carries.
 
-    way          "dispatch" in fp8 with a float32 scale for 128 numbers and 16 bytes of its own, "combine" in bf16
+    direction    "dispatch" in fp8 with a float32 scale for 128 numbers and 16 bytes of its own, "combine" in bf16
     low_latency  each copy goes straight to its expert's GPU, by itself
 
     >>> seconds, sent = exchange(128, 7168, 8, chip("H800"), domains=8, low_latency=True)
@@ -189,7 +210,7 @@ def exchange(
     '180 us, 42 GB/s'
     """
     shares(chip, reached)  # refuses a chip that nobody measured
-    V, g = tokens * (D * FP8_COPY + TOKEN_BYTES if way == "dispatch" else 2 * D), chip.pod[0]
+    V, g = tokens * (D * FP8_COPY + TOKEN_BYTES if direction == "dispatch" else 2 * D), chip.pod[0]
     copies = across = k  # with low latency each travels alone
     if not low_latency:
         few = minimum(NODES, domains)

@@ -236,48 +236,50 @@ def alpha_beta(moves: Iterable[Move], W, W_dcn, hop=0.0, hop_dcn=0.0) -> TierTim
 
 
 @formula
-def overtakes(short: tuple[float, float], long: tuple[float, float]):
+def overtakes(low_alpha: tuple[float, float], low_beta: tuple[float, float]):
     """Bytes from which the second of two algorithms is faster: V at which alpha + V·beta is the same for both.
 
-    short, long  (seconds of all hops, seconds for each byte): the first has the shorter hops, the second the smaller beta, or
-                 it never overtakes and is refused
+    low_alpha, low_beta  (alpha: seconds of all hops, beta: seconds for each byte) of the first and of the second, which never
+                         overtakes and is refused unless its beta is smaller
 
     >>> tree, ring = (8 * 1e-5, 2 / 8 / 4e10), (30 * 1e-5, 2 * 15 / 16 / 8 / 4e10)      # 16 domains of 8
     >>> round(overtakes(tree, ring) / 1e6)
     563
     """
-    if plain(short[1], long[1]) and short[1] <= long[1]:
-        raise ValueError(f"the second never overtakes: a byte takes it {long[1]:.3g} s, and the first {short[1]:.3g} s")
-    return (long[0] - short[0]) / (short[1] - long[1])
+    if plain(low_alpha[1], low_beta[1]) and low_alpha[1] <= low_beta[1]:
+        raise ValueError(
+            f"the second never overtakes: a byte takes it {low_beta[1]:.3g} s, and the first {low_alpha[1]:.3g} s"
+        )
+    return (low_beta[0] - low_alpha[0]) / (low_alpha[1] - low_beta[1])
 
 
 @formula
-def sms_to_take(math, comms, sms):
-    """SMs that copy while the others multiply, so that both end together: comms / (math·sms + comms) of all.
+def sms_to_take(math_seconds, comms_seconds, sms):
+    """SMs that copy while the others multiply, so that both end together: comms_seconds / (math_seconds·sms + comms_seconds) of all.
 
-    math   seconds of the arithmetic on all `sms` SMs
-    comms  seconds of the copies on ONE SM
+    math_seconds   seconds of the arithmetic on all `sms` SMs
+    comms_seconds  seconds of the copies on ONE SM
 
-    With s of them copying arithmetic takes math·sms/(sms - s) and copies comms/s. Both are then math + comms/sms: what
-    hiding saves is only what the link cannot give to all SMs at once.
+    With s of them copying arithmetic takes math_seconds·sms/(sms - s) and copies comms_seconds/s. Both are then
+    math_seconds + comms_seconds/sms: what hiding saves is only what the link cannot give to all SMs at once.
 
     >>> s = sms_to_take(1e-3, 1e-3 * 20, 132)
     >>> f"{s:.1f} {1e-3 * 132 / (132 - s) * 1e3:.3f} {(1e-3 + 20e-3 / 132) * 1e3:.3f}"
     '17.4 1.152 1.152'
     """
-    return comms / (math * sms + comms) * sms
+    return comms_seconds / (math_seconds * sms + comms_seconds) * sms
 
 
 @formula
-def without_sms(seconds, taken, sms: Count):
-    """Seconds of arithmetic, of `seconds` on all SMs, while `taken` of them copy.
+def without_sms(seconds, copying_sms, sms: Count):
+    """Seconds of arithmetic, of `seconds` on all SMs, while `copying_sms` of them copy.
 
     >>> round(without_sms(1.0, 20, 132), 3)
     1.179
     """
-    if plain(taken, sms) and taken >= sms:
-        raise ValueError(f"of {sms} SMs at most {sms - 1} can copy, not {taken}: none would be left to multiply")
-    return seconds * sms / (sms - taken)
+    if plain(copying_sms, sms) and copying_sms >= sms:
+        raise ValueError(f"of {sms} SMs at most {sms - 1} can copy, not {copying_sms}: none would be left to multiply")
+    return seconds * sms / (sms - copying_sms)
 
 
 # Collectives on a cluster: hosts, racks and slices side by side.
@@ -295,19 +297,19 @@ one; `measured_collectives.REACHED` has what NCCL's runs took."""
 
 
 @formula
-def algorithms(c: Cluster, kind: Kind) -> tuple[str, ...]:
+def algorithms(cluster: Cluster, kind: Kind) -> tuple[str, ...]:
     """The algorithms that there are for a collective on a cluster; a torus has the hierarchical one, or for AllToAll the direct.
 
     >>> algorithms(hosts("H100", 4), "AllReduce"), algorithms(slices("v5p", (4, 4, 4), 2), "AllReduce")
     (('ring', 'hierarchical', 'tree', 'nvls'), ('hierarchical',))
     """
-    if c.chip.axes:
+    if cluster.chip.axes:
         return ("direct",) if kind == "AllToAll" else ("hierarchical",)
-    return tuple(a for a in ALGORITHMS[kind] if a != "nvls" or c.chip.switch_adds)
+    return tuple(a for a in ALGORITHMS[kind] if a != "nvls" or cluster.chip.switch_adds)
 
 
 @formula
-def moves(c: Cluster, kind: Kind, V, algorithm: str) -> tuple[Move, ...]:
+def moves(cluster: Cluster, kind: Kind, V, algorithm: str) -> tuple[Move, ...]:
     """What the busiest chip sends in each tier, in one direction, for V bytes on one chip where the array is whole.
 
     >>> for a in ("ring", "hierarchical"):
@@ -315,21 +317,23 @@ def moves(c: Cluster, kind: Kind, V, algorithm: str) -> tuple[Move, ...]:
     [('ici', 1641), ('dcn', 234)]
     [('ici', 1750), ('dcn', 125)]
     """
-    if algorithm not in algorithms(c, kind):
-        raise ValueError(f"{kind} on {c.chip.name} is by one of {', '.join(algorithms(c, kind))}, not by {algorithm!r}")
-    if c.chip.axes:
-        return moves_on_torus(c.domain, c.domains, kind, V)
-    return SENT_BY[algorithm](kind, V, c.domain.chips, c.domains)
+    if algorithm not in algorithms(cluster, kind):
+        raise ValueError(
+            f"{kind} on {cluster.chip.name} is by one of {', '.join(algorithms(cluster, kind))}, not by {algorithm!r}"
+        )
+    if cluster.chip.axes:
+        return moves_on_torus(cluster.domain, cluster.domains, kind, V)
+    return SENT_BY[algorithm](kind, V, cluster.domain.chips, cluster.domains)
 
 
 @formula
-def moves_on_torus(s: Slice, m, kind: str, V) -> tuple[Move, ...]:
+def moves_on_torus(slice: Slice, m, kind: str, V) -> tuple[Move, ...]:
     """`moves` on m slices of TPUs: all axes at once inside, and the network, a switch, which an AllToAll passes in one hop.
 
     >>> [(x.link, round(x.bytes / 1e6)) for x in moves_on_torus(Slice(chip("v5p"), (4, 4, 4)), 2, "AllGather", 1e9)]
     [('ici', 167), ('dcn', 8)]
     """
-    links, network = in_two_tiers(kind, V, tuple(Axis(n, wraps) for n, wraps in zip(s.shape, s.wraps)), m)
+    links, network = in_two_tiers(kind, V, tuple(Axis(n, wraps) for n, wraps in zip(slice.shape, slice.wraps)), m)
     return links, replace(network, hops=where(m > 1, 1, 0)) if kind == "AllToAll" else network
 
 
@@ -347,7 +351,9 @@ def card_across_groups(W_dcn, W_up, m, groups):
 
 
 @formula
-def cluster_time(c: Cluster, kind: Kind, V, algorithm: str, hop: float | None = None, hop_dcn=HOP_DCN) -> TierTime:
+def cluster_time(
+    cluster: Cluster, kind: Kind, V, algorithm: str, hop: float | None = None, hop_dcn=HOP_DCN
+) -> TierTime:
     """Seconds in each tier; `lower` if the tiers work on different pieces at once, `upper` if one waits for the other.
 
     A thin uplink of leaf switches (oversubscription) slows the blocks of an AllToAll that go to other groups; rings and trees
@@ -362,8 +368,8 @@ def cluster_time(c: Cluster, kind: Kind, V, algorithm: str, hop: float | None = 
     72 GB200: 1.31 ms, ici
     64 v5p: 1.86 ms, ici
     """
-    over, chip = moves(c, kind, V, algorithm), c.chip
+    over, chip = moves(cluster, kind, V, algorithm), cluster.chip
     card = chip.dcn_bandwidth
     if kind == "AllToAll":
-        card = card_across_groups(card, c.tiers[-1].W, c.domains, c.groups)
+        card = card_across_groups(card, cluster.tiers[-1].W, cluster.domains, cluster.groups)
     return alpha_beta(over, chip.link_bandwidth, card, chip.hop if hop is None else hop, hop_dcn)

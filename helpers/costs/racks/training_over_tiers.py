@@ -61,22 +61,22 @@ def largest_group(chip: Chip) -> int:
 
 
 @formula
-def cluster_of(s: Slice, domains: Count = 1, group: int | None = None, oversubscription: float = 1.0) -> Cluster:
+def cluster_of(slice: Slice, domains: Count = 1, group: int | None = None, oversubscription: float = 1.0) -> Cluster:
     """The cluster of so many slices or domains: as a group the largest number up to `largest_group` that divides them.
 
     >>> [cluster_of(Slice(chip("H100"), (8,)), n).group for n in (4, 32, 64, 48)], cluster_of(Slice(chip("GB200"), (72,)), 16).group
     ([0, 0, 32, 24], 8)
     """
-    if s.chip.axes:
-        return Cluster(s, domains, group or 0, oversubscription)
+    if slice.chip.axes:
+        return Cluster(slice, domains, group or 0, oversubscription)
     if group is None:
-        most = largest_group(s.chip)
+        most = largest_group(slice.chip)
         group = 0 if domains <= most else max(n for n in range(1, most + 1) if domains % n == 0)
-    return Cluster(s, domains, group if group < domains else 0, oversubscription)
+    return Cluster(slice, domains, group if group < domains else 0, oversubscription)
 
 
 @formula
-def by_tier(step: Step, c: Cluster) -> tuple[Over, ...]:
+def by_tier(step: Step, cluster: Cluster) -> tuple[Over, ...]:
     """What a chip sends over each tier of a cluster, the innermost first; the step's layout lies over that cluster.
 
     FSDP over 32 hosts sends gradients and weights over the network; inside the hosts and DP across, which is HSDP, gradients alone:
@@ -91,25 +91,26 @@ def by_tier(step: Step, c: Cluster) -> tuple[Over, ...]:
     domain {'weights': 28.1, 'gradients': 14.1} 0.09
     group {'gradients': 3.9} 0.08
     """
-    if (c.domain, c.domains) != (step.slice, step.layout.pods):
+    if (cluster.domain, cluster.domains) != (step.slice, step.layout.pods):
         raise ValueError(
-            f"the step is of {step.layout.pods} x {step.slice.chips} chips, and the cluster has {c.domains} x {c.domain.chips}"
+            f"the step is of {step.layout.pods} x {step.slice.chips} chips, and the cluster has {cluster.domains} x {cluster.domain.chips}"
         )
-    every = divided(volumes(step), step.layout, step.slice, c.domains // c.groups, c.groups, c.oversubscription)
-    return every[: 1 if c.domains == 1 else 2 if c.groups == 1 else len(TIERS)]
+    tiers = cluster.domains // cluster.groups, cluster.groups, cluster.oversubscription
+    every = divided(volumes(step), step.layout, step.slice, *tiers)
+    return every[: 1 if cluster.domains == 1 else 2 if cluster.groups == 1 else len(TIERS)]
 
 
 @formula
-def is_hsdp(layout: Layout, outside: Mapping[str, float]) -> bool:
+def is_hsdp(layout: Layout, outer_bytes: Mapping[str, float]) -> bool:
     """Whether fsdp gathers weights inside domains alone, and gradients are summed over several.
 
-    outside  bytes that a chip sends over all tiers but the first, by KINDS
+    outer_bytes  bytes that a chip sends over all tiers but the first, by KINDS
 
     >>> outside = dict.fromkeys(KINDS, 0.0) | {"gradients": 3.9e9}
     >>> is_hsdp(Layout(fsdp=8, dp=32), outside), is_hsdp(Layout(dp=32), outside), is_hsdp(Layout(fsdp=8), outside | {"weights": 1.0})
     (True, False, False)
     """
-    return layout.fsdp > 1 and outside["weights"] == 0 and outside["gradients"] > 0
+    return layout.fsdp > 1 and outer_bytes["weights"] == 0 and outer_bytes["gradients"] > 0
 
 
 @record
@@ -152,14 +153,14 @@ def volumes(step: Step) -> tuple[Volume, ...]:
 
 @formula
 def divided(
-    collectives: tuple[Volume, ...], layout: Layout, s: Slice, group, groups, oversubscription=1.0
+    collectives: tuple[Volume, ...], layout: Layout, slice: Slice, group, groups, oversubscription=1.0
 ) -> tuple[Over, ...]:
     """Volumes over `groups` groups of so many domains; numbers may be arrays or tracers. All TIERS of GPUs, two of them of TPUs."""
-    if s.chip.axes:
-        return _divided_on_torus(collectives, layout, s)
-    rates = s.chip.link_bandwidth, s.chip.dcn_bandwidth, s.chip.dcn_bandwidth / oversubscription
+    if slice.chip.axes:
+        return _divided_on_torus(collectives, layout, slice)
+    rates = slice.chip.link_bandwidth, slice.chip.dcn_bandwidth, slice.chip.dcn_bandwidth / oversubscription
     over = [dict.fromkeys(KINDS, 0.0) for _ in TIERS]
-    members = along(layout, (s.chips, group, groups))
+    members = along(layout, (slice.chips, group, groups))
     for volume in collectives:
         tiers = [prod(members[axis][t] for axis in volume.axes) for t in range(len(TIERS))]
         for sent, n_bytes in zip(over, over_tiers(volume.kind, volume.bytes, tiers, volume.copies)):
@@ -167,17 +168,17 @@ def divided(
     return tuple(Over(name, sent, sum(sent.values()) / rate) for name, sent, rate in zip(TIERS, over, rates))
 
 
-def _divided_on_torus(collectives: tuple[Volume, ...], layout: Layout, s: Slice) -> tuple[Over, ...]:
+def _divided_on_torus(collectives: tuple[Volume, ...], layout: Layout, slice: Slice) -> tuple[Over, ...]:
     """A collective has the links of all its axes at once; passing on what is for others is not counted among bytes."""
     inside, across, seconds = dict.fromkeys(KINDS, 0.0), dict.fromkeys(KINDS, 0.0), 0.0
-    chips, rates = groups(layout, s), PUBLISHED.on(s.chip, hop=0.0)
+    chips, rates = groups(layout, slice), PUBLISHED.on(slice.chip, hop=0.0)
     for volume in collectives:
         (sends,) = over_tiers(volume.kind, volume.bytes, (prod(getattr(layout, a) for a in volume.axes),))
         sent = across if "pods" in volume.axes else inside
         sent[volume.what] = sent[volume.what] + sends
         if sent is inside:
             seconds = seconds + collective_seconds(volume.kind, volume.bytes, chips(*volume.axes), rates, volume.copies)
-    return Over("domain", inside, seconds), Over("group", across, sum(across.values()) / s.chip.dcn_bandwidth)
+    return Over("domain", inside, seconds), Over("group", across, sum(across.values()) / slice.chip.dcn_bandwidth)
 
 
 # From where on one layer of two products, In[B, D] · W_in[D, F] · W_out[F, D] in bf16, as in `training.dp_fsdp_tp`, hides what it
@@ -293,7 +294,13 @@ class Thresholds:
 
 @formula
 def thresholds(
-    c: Cluster, F: float, k: Count = 8, E: Count | None = 256, limit: Count | None = None, G=8, ep_chips: Count = 64
+    cluster: Cluster,
+    F: float,
+    k: Count = 8,
+    E: Count | None = 256,
+    limit: Count | None = None,
+    G=8,
+    ep_chips: Count = 64,
 ) -> Thresholds:
     """All of them for one model: F of its dense layers, k of E experts, G query heads for each KV head.
 
@@ -303,15 +310,15 @@ def thresholds(
     >>> for c in (hosts("H100", 128), racks("GB200", 16), slices("v5p", (16, 16, 16)), slices("v7", (16, 16, 16))):
     ...     t = thresholds(c, F=28672)
     ...     print(f"{t.name:6} {t.fsdp:5.0f} {t.with_tp:5.0f} {t.tp:3} {t.cp:5.0f} {t.ep:6.0f}")
-    H100    2453  2453   8   549   7636
-    GB200   2739   959   8   694   1823
-    v5p      850   319   4   638   3400
-    v7      3845  2884   2  2884  15380
+    H100   2453  2453   8   549   7636
+    GB200  2739   959   8   694   1823
+    v5p    850   319   4   638   3400
+    v7     3845  2884   2  2884  15380
     """
-    axes, chip, s = c.chip.axes, c.chip, c.domain
-    C, W, W_dcn, g, m = chip.rate(), chip.link_bandwidth, chip.dcn_bandwidth, s.chips, c.domains
+    axes, chip, s = cluster.chip.axes, cluster.chip, cluster.domain
+    C, W, W_dcn, g, m = chip.rate(), chip.link_bandwidth, chip.dcn_bandwidth, s.chips, cluster.domains
     if axes:
-        return _on_torus(c, F, G, ep_chips)
+        return _on_torus(cluster, F, G, ep_chips)
     tp = max((Y for Y in _powers(g) if tensor_width(C, Y, g, W, W_dcn) <= F), default=1)
     inside, over = min(g, ep_chips), max(1, min(m, ep_chips // g))
     reached = domains_reached(k, over, E, limit) if over > 1 else None
@@ -319,17 +326,17 @@ def thresholds(
     fsdp, with_tp = (data_tokens(C, g, m, W, W_dcn, Y, F) for Y in (1, tp))
     hsdp = hsdp_tokens(C, g, m, W, W_dcn)
     cp = hidden_block(C, W, G, share=CAUSAL)
-    return Thresholds(chip.name, c.chips, fsdp, with_tp, hsdp, tp, cp, ep, inside * over)
+    return Thresholds(chip.name, cluster.chips, fsdp, with_tp, hsdp, tp, cp, ep, inside * over)
 
 
-def _powers(most: int) -> list[int]:
-    return [2**i for i in range(1, most.bit_length()) if 2**i <= most]
+def _powers(max_power: int) -> list[int]:
+    return [2**i for i in range(1, max_power.bit_length()) if 2**i <= max_power]
 
 
-def _on_torus(c: Cluster, F, G, ep_chips: int) -> Thresholds:
+def _on_torus(cluster: Cluster, F, G, ep_chips: int) -> Thresholds:
     """A slice: its axes carry at once, and TP takes neighbours; slices are summed over the network."""
-    chip, s, n = c.chip, c.domain, c.domain.chips
-    C, W, across = chip.rate(), chip.link_bandwidth, (1 - 1 / c.domains) / (n * chip.dcn_bandwidth)
+    chip, s, n = cluster.chip, cluster.domain, cluster.domain.chips
+    C, W, across = chip.rate(), chip.link_bandwidth, (1 - 1 / cluster.domains) / (n * chip.dcn_bandwidth)
     whole = groups(Layout(fsdp=n), s)("fsdp").gather / W
     tp = max(
         (Y for Y in _powers(n) if n % Y == 0 and Y * C * groups(Layout(tp=Y, fsdp=n // Y), s)("tp").gather / W <= F),
@@ -345,13 +352,13 @@ def _on_torus(c: Cluster, F, G, ep_chips: int) -> Thresholds:
     ep = expert_width_on_rings(chip.alpha_ici(), side, is_ring=alone)
     fsdp, with_tp = (C * maximum(x, across) for x in (whole, rest))
     cp = hidden_block(C, 2 * chip.link_bandwidth, G, share=CAUSAL)
-    return Thresholds(chip.name, c.chips, fsdp, with_tp, (C * whole, C * across), tp, cp, ep, side**chip.axes)
+    return Thresholds(chip.name, cluster.chips, fsdp, with_tp, (C * whole, C * across), tp, cp, ep, side**chip.axes)
 
 
-def _untouched(s: Slice, tp: int) -> float:
+def _untouched(slice: Slice, tp: int) -> float:
     """What a gather puts on a link if it has only those axes of a torus that TP over `tp` neighbours leaves alone."""
     axes = []
-    for n, wraps in zip(s.shape, s.wraps):
+    for n, wraps in zip(slice.shape, slice.wraps):
         if tp == 1:
             axes.append(Axis(n, wraps))
         tp = max(1, tp // n)

@@ -62,9 +62,9 @@ GPU = dict(
 )  # fmt: skip
 
 
-def _rates(clock_flops: float, read: int = 128, **flops: float) -> dict:
-    """Dense FLOPs/s, and the bytes/s of shared memory, of which a core reads `read` in a clock, when it does `clock_flops` in bf16."""
-    return dict(flops=flops, clock_flops=clock_flops, fast_bandwidth=read * flops["bf16"] / clock_flops)
+def _rates(clock_flops: float, shared_bytes: int = 128, **flops: float) -> dict:
+    """Dense FLOPs/s, and the bytes/s of shared memory, of which a core reads `shared_bytes` in a clock with `clock_flops` in bf16."""
+    return dict(flops=flops, clock_flops=clock_flops, fast_bandwidth=shared_bytes * flops["bf16"] / clock_flops)
 
 
 # What the chips of one generation have in common; RACK and ULTRA are faster Blackwells.
@@ -107,13 +107,13 @@ AMD = GPU | dict(
 )
 
 
-def _chip(name: str, sheet: str, shared: dict, sources: Mapping[str, str] = Frozen({}), **row) -> Chip:
+def _chip(name: str, sheet: str, common: dict, sources: Mapping[str, str] = Frozen({}), **row) -> Chip:
     """A row: fields of `Chip` that its kind and generation have in common, and its own.
 
     sheet    where those fields were read that a data sheet of its kind has, `in_sheet`
     sources  where it has others from than its kind
     """
-    fields = shared | row
+    fields = common | row
     read_in = dict.fromkeys(fields.pop("in_sheet").split(), sheet) | fields.pop("sources") | sources
     with unchecked():
         return Chip(**fields | {"name": name, "flops": Frozen(fields["flops"]), "sources": Frozen(read_in)})

@@ -55,23 +55,23 @@ class SM:
 
 
 @formula
-def waves(blocks, sms, per_sm=1):
-    """Rounds that `blocks` take on `sms` SMs with `per_sm` blocks on each at once.
+def waves(blocks, sms, blocks_per_sm=1):
+    """Rounds that `blocks` take on `sms` SMs with `blocks_per_sm` blocks on each at once.
 
     >>> waves(108, 108), waves(109, 108)
     (1, 2)
     """
-    return ceil(blocks / (sms * per_sm))
+    return ceil(blocks / (sms * blocks_per_sm))
 
 
 @formula
-def wave_efficiency(blocks, sms, per_sm=1):
+def wave_efficiency(blocks, sms, blocks_per_sm=1):
     """Share of the SMs' block slots that are used over all waves; a wave with one block costs as much as a full one.
 
     >>> wave_efficiency(108, 108), round(wave_efficiency(109, 108), 3)
     (1.0, 0.505)
     """
-    return blocks / (waves(blocks, sms, per_sm) * sms * per_sm)
+    return blocks / (waves(blocks, sms, blocks_per_sm) * sms * blocks_per_sm)
 
 
 GPU_LATENCY = {"SM": (1, 1), "L2": (2, 3), "HBM": (10, 10), "NVLink": (50, 60), "PCIe": (300, 300)}

@@ -49,7 +49,7 @@ class Machine:
 
 
 @formula
-def machines(chip: Chip, most: Count = LARGEST) -> Iterator[Machine]:
+def machines(chip: Chip, max_chips: Count = LARGEST) -> Iterator[Machine]:
     """1, 2, 4, … chips: of TPUs up to the largest slice, of GPUs up to so many chips in domains.
 
     >>> [m.slice.shape for m in machines(chip("v5e"))]
@@ -57,7 +57,7 @@ def machines(chip: Chip, most: Count = LARGEST) -> Iterator[Machine]:
     >>> [(m.slice.chips, m.pods) for m in machines(chip("GB200"), 256)][-3:]
     [(64, 1), (64, 2), (64, 4)]
     """
-    for power in range(most.bit_length()):
+    for power in range(max_chips.bit_length()):
         machine = next(ways(chip, 2**power), None)
         if machine is None or (chip.axes and machine.pods > 1):
             return
@@ -133,7 +133,7 @@ class Tier:
 
 
 @formula
-def tiers(s: Slice, domains=None) -> tuple[Tier, ...]:
+def tiers(slice: Slice, domains=None) -> tuple[Tier, ...]:
     """The axes of a torus; behind a switch the domain. Then the network, if it is said how many such slices or domains it joins.
 
     >>> [(t.link, t.n, t.W) for t in tiers(Slice(chip("H100"), (8,)), domains=4)]
@@ -141,9 +141,9 @@ def tiers(s: Slice, domains=None) -> tuple[Tier, ...]:
     >>> [(t.n, t.wraps) for t in tiers(Slice(chip("v5p"), (4, 4, 8)))]
     [(4, True), (4, True), (8, True)]
     """
-    c = s.chip
+    c = slice.chip
     if c.axes:
-        inside = tuple(Tier("ici", n, c.link_bandwidth, wraps) for n, wraps in zip(s.shape, s.wraps))
+        inside = tuple(Tier("ici", n, c.link_bandwidth, wraps) for n, wraps in zip(slice.shape, slice.wraps))
     else:
-        inside = (Tier("ici", s.chips, c.link_bandwidth),)
+        inside = (Tier("ici", slice.chips, c.link_bandwidth),)
     return inside if domains is None else (*inside, Tier("dcn", domains, c.dcn_bandwidth))

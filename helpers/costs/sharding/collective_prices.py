@@ -78,7 +78,7 @@ def on_torus(axes: tuple[Axis, ...], slices=1) -> Group:
 
 
 @formula
-def in_domains(inside, domains=1, neighbours=0) -> Group:
+def in_domains(chips_inside, domains=1, neighbours=0) -> Group:
     """So many chips in each of several domains.
 
     neighbours  chips to which one has links, where no switch joins them: of fewer chips a part of its links is idle
@@ -88,12 +88,14 @@ def in_domains(inside, domains=1, neighbours=0) -> Group:
     """
     links = 1.0
     if not plain(neighbours) or neighbours:  # pages trace them
-        links = where(neighbours > 0, where(inside > 1, minimum(1.0, (inside - 1) / nonzero(neighbours)), 1.0), 1.0)
-    load = (1 - 1 / inside) / links
+        links = where(
+            neighbours > 0, where(chips_inside > 1, minimum(1.0, (chips_inside - 1) / nonzero(neighbours)), 1.0), 1.0
+        )
+    load = (1 - 1 / chips_inside) / links
     # A chip hands its bytes to the next one over NVLink, unless that is in another domain.
-    shift = where(domains > 1, 0.0, where(inside > 1, 1.0, 0.0))
-    n, hops = inside * domains, where(inside > 1, 1, 0)
-    return Group(inside, domains, load, 2 * load, load / n, shift / links, hops, 2 * hops, links)
+    shift = where(domains > 1, 0.0, where(chips_inside > 1, 1.0, 0.0))
+    n, hops = chips_inside * domains, where(chips_inside > 1, 1, 0)
+    return Group(chips_inside, domains, load, 2 * load, load / n, shift / links, hops, 2 * hops, links)
 
 
 @formula
@@ -261,8 +263,8 @@ IN_ENGINE_TOKENS = replace(IN_ENGINE, launch=8.6e-06, network_hop=1.95e-5)
 
 
 @formula
-def over_tiers(kind: str, V, members: Sequence, copies=1.0, reached=None) -> tuple:
-    """Bytes that a chip sends over each of several tiers, of which a group has so many members each, the innermost tier first.
+def over_tiers(kind: str, V, members_per_tier: Sequence, copies=1.0, reached=None) -> tuple:
+    """Bytes that a chip sends over each of several tiers, of which a group has `members_per_tier`, the innermost tier first.
 
     A gather goes outside first, so of V bytes a chip sends V·(1 - 1/n) over a tier, shared by the members in all lower ones. Of an
     AllToAll each chip's share of all shards goes over its links, and along rails one copy to each other domain that has an expert.
@@ -271,7 +273,7 @@ def over_tiers(kind: str, V, members: Sequence, copies=1.0, reached=None) -> tup
     >>> over_tiers("AllGather", 1024.0, (8, 4, 2)), over_tiers("AllReduce", 1024.0, (8, 4))
     ((896.0, 96.0, 16.0), (1792.0, 192.0))
     """
-    inside, *outer = members
+    inside, *outer = members_per_tier
     domains = prod(outer)
     if kind == "AllToAll":
         once = reached is None and plain(copies) and copies == 1  # each byte goes to one place
@@ -286,7 +288,7 @@ def over_tiers(kind: str, V, members: Sequence, copies=1.0, reached=None) -> tup
             out, left = [*out, left - higher], higher
         return tuple(out)
     times = passes(kind)
-    return tuple(times * V * (1 - 1 / n) / prod(members[:i]) for i, n in enumerate(members))
+    return tuple(times * V * (1 - 1 / n) / prod(members_per_tier[:i]) for i, n in enumerate(members_per_tier))
 
 
 @formula
@@ -317,11 +319,11 @@ def tier_moves(
 
 
 @formula
-def in_two_tiers(kind: str, V, inside, slices) -> tuple[Move, Move]:
+def in_two_tiers(kind: str, V, ici_axes, slices) -> tuple[Move, Move]:
     """A collective over axes inside slices, and over so many slices: what it puts on ICI links, and on a chip's network.
 
-    kind, V  as in `collectives`; of a Permute V is what each device holds, and any of them may have to go anywhere
-    inside   the axes inside, an `Axis` or several; of one chip each if there is none
+    kind, V   as in `collectives`; of a Permute V is what each device holds, and any of them may have to go anywhere
+    ici_axes  the axes inside, an `Axis` or several; of one chip each if there is none
 
     The chips that differ only along axes of the network are counterparts: each sends over its own share of the network, and with its
     counterparts exchanges only its own part of what a slice holds. The network is a switch, so its hops are not counted.
@@ -331,7 +333,7 @@ def in_two_tiers(kind: str, V, inside, slices) -> tuple[Move, Move]:
     >>> [in_two_tiers(kind, 1024.0, Axis(1), 4)[1].bytes for kind in ("AllGather", "AllReduce", "AllToAll", "Permute")]
     [768.0, 1536.0, 192.0, 1024.0]
     """
-    axes = (inside,) if isinstance(inside, Axis) else tuple(inside)
+    axes = (ici_axes,) if isinstance(ici_axes, Axis) else tuple(ici_axes)
     links, network = tier_moves(kind, V, on_torus(axes, slices))
     if kind == "Permute":
         anywhere, more = scramble(V, axes), slices > 1

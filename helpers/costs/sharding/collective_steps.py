@@ -104,7 +104,7 @@ def all_gather(axis: Axis, ways: int = 2) -> CollectiveFilm:
     (2, [[0, 1, 2, 3], [0, 1, 2, 3], [0, 1, 2, 3], [0, 1, 2, 3]])
     """
     start = tuple({d: frozenset({d})} for d in range(axis.n))
-    moments = _moments(start, _gather_steps(axis, ways), keeps=True)
+    moments = _moments(start, _gather_steps(axis, ways), keeps_copy=True)
     return _film("AllGather", axis, ways, moments, f"Every device holds all {axis.n} blocks.")
 
 
@@ -169,7 +169,7 @@ def gather_matmul(axis: Axis, ways: int = 2) -> CollectiveFilm:
         done = [done[d] | works[d] for d in range(n)]
         later = {(s.src, s.block) for step in steps[len(moments) :] for s in step}
         held = tuple({b: p for b, p in h.items() if (d, b) in later} for d, h in enumerate(held))
-        held = _passed(held, sends, keeps=True)
+        held = _passed(held, sends, keeps_copy=True)
     moments.append((held, (), (frozenset(),) * n, tuple(done)))
     return _film("AllGather-matmul", axis, ways, moments, "Every device has all blocks of its columns of the product.")
 
@@ -245,39 +245,39 @@ def _chain_steps(axis: Axis, ways: int) -> list[list[Send]]:
     return steps
 
 
-def _moments(held: Held, steps, keeps: bool = False) -> Iterator[tuple[Held, tuple[Send, ...]]]:
+def _moments(held_blocks: Held, steps, keeps_copy: bool = False) -> Iterator[tuple[Held, tuple[Send, ...]]]:
     """Moments of a film in which devices send all that they have of a block, step by step."""
     for step in steps:
-        sends = tuple(replace(s, parts=held[s.src][s.block]) for s in step)
-        yield held, sends
-        held = _passed(held, sends, keeps)
-    yield held, ()
+        sends = tuple(replace(s, parts=held_blocks[s.src][s.block]) for s in step)
+        yield held_blocks, sends
+        held_blocks = _passed(held_blocks, sends, keeps_copy)
+    yield held_blocks, ()
 
 
-def _passed(held: Held, sends, keeps: bool = False) -> Held:
-    """What devices hold after a step. Unless a device `keeps` what it sends, it gives away a partial sum, or a block that is for others.
+def _passed(held_blocks: Held, sends, keeps_copy: bool = False) -> Held:
+    """What devices hold after a step. Unless a device `keeps_copy` what it sends, it gives away a partial sum, or another's block.
 
     A sum that is complete stays, and so does a partial sum whose other half arrives meanwhile.
     """
-    held, every = tuple(dict(h) for h in held), frozenset(range(len(held)))
+    held_blocks, every = tuple(dict(h) for h in held_blocks), frozenset(range(len(held_blocks)))
     arriving = {(s.dst, s.block) for s in sends}
     for s in sends:
-        if not keeps and s.parts != every and (s.src, s.block) not in arriving:
-            held[s.src][s.block] = held[s.src][s.block] - s.parts
-            if not held[s.src][s.block]:
-                del held[s.src][s.block]
+        if not keeps_copy and s.parts != every and (s.src, s.block) not in arriving:
+            held_blocks[s.src][s.block] = held_blocks[s.src][s.block] - s.parts
+            if not held_blocks[s.src][s.block]:
+                del held_blocks[s.src][s.block]
     for s in sends:
-        own = held[s.dst].get(s.block, frozenset())
+        own = held_blocks[s.dst].get(s.block, frozenset())
         if own & s.parts:
             raise AssertionError(f"block {s.block} would count partial sums {sorted(own & s.parts)} twice on {s.dst}")
-        held[s.dst][s.block] = own | s.parts
-    return held
+        held_blocks[s.dst][s.block] = own | s.parts
+    return held_blocks
 
 
-def _onward(device: int, held: Mapping[Block, frozenset[int]], axis: Axis, ways: int) -> Iterator[Send]:
+def _onward(device: int, held_blocks: Mapping[Block, frozenset[int]], axis: Axis, ways: int) -> Iterator[Send]:
     """What a device of an AllToAll sends on: everything that is not for itself."""
     n, ring = axis.n, axis.wraps and axis.n > 2
-    for (s, d), parts in held.items():
+    for (s, d), parts in held_blocks.items():
         if d == device:
             continue
         # How much farther it is down than up; round a ring that turns one way it goes up.
@@ -287,7 +287,7 @@ def _onward(device: int, held: Mapping[Block, frozenset[int]], axis: Axis, ways:
             yield Send(device, (device + w) % n, w, (s, d), parts if way else frozenset({w}), 1 if way else 0.5)
 
 
-def _film(kind: str, axis: Axis, ways: int, moments, end: str) -> CollectiveFilm:
+def _film(kind: str, axis: Axis, ways: int, moments, end_words: str) -> CollectiveFilm:
     """Labels and words for each moment: (held, sends) or (held, sends, works, done)."""
     moments, frames, nothing = list(moments), [], (frozenset(),) * axis.n
     for k, moment in enumerate(moments):
@@ -303,7 +303,7 @@ def _film(kind: str, axis: Axis, ways: int, moments, end: str) -> CollectiveFilm
             links.setdefault((s.src, s.dst), []).append(half + name)
         if links:
             text.append("Sent: " + "; ".join(f"{a} to {b}: block {', '.join(w)}" for (a, b), w in links.items()) + ".")
-        text = f"{label.capitalize()}: {end if last else ' '.join(text)}"
+        text = f"{label.capitalize()}: {end_words if last else ' '.join(text)}"
         frames.append(Frame(label, held, sends, works, done, text))
     return CollectiveFilm(kind, axis, ways, tuple(frames))
 
@@ -357,13 +357,13 @@ def hierarchical_steps(g: Count, m: Count) -> tuple[Step, ...]:
     )
 
 
-def _together(stage: str, link: str, rings, adds: bool) -> Iterator[Step]:
+def _together(stage: str, link: str, rings, is_reduction: bool) -> Iterator[Step]:
     """Rings that turn at the same time: member k ends up with `shares[k]` summed, or begins with it."""
     n = len(rings[0][0])
     for step in range(n - 1):
         messages = []
         for chips, shares in rings:
             for k in range(n):
-                pieces = shares[(k - step - adds) % n]
-                messages.append(Message(chips[k], chips[(k + 1) % n], pieces, adds))
+                pieces = shares[(k - step - is_reduction) % n]
+                messages.append(Message(chips[k], chips[(k + 1) % n], pieces, is_reduction))
         yield Step(stage, link, tuple(messages))

@@ -199,11 +199,11 @@ def crossover(axes, W, hop=HOP, ways: Ways = 2):
 
 
 @formula
-def overlapped(c, s, n: Count, ways: Ways = 2):
-    """Seconds of an AllGather over a ring of n whose blocks are multiplied as they pass: a collective matmul.
+def overlapped(math, send, devices: Count, ways: Ways = 2):
+    """Seconds of an AllGather over a ring of devices whose blocks are multiplied as they pass: a collective matmul.
 
-    c  seconds to multiply one block, of n
-    s  seconds of one block over a link
+    math  seconds to multiply one block, of n
+    send  seconds of one block over a link
 
     Beside the first hop a chip multiplies its own block, beside each later one what has just come (two blocks if both ways
     are used), and after the last hop what came last. The reversed ring, a product that is scattered, takes the same.
@@ -212,9 +212,9 @@ def overlapped(c, s, n: Count, ways: Ways = 2):
     (4.0, 4.0, 12.0, 8.0)
     """
     if ways == 1:
-        return (n - 1) * maximum(c, s) + c
-    last = where(n % 2 == 0, 1, 2) * c
-    return where(n > 1, maximum(c, s) + (floor(n / 2) - 1) * maximum(2 * c, s) + last, c)
+        return (devices - 1) * maximum(math, send) + math
+    last = where(devices % 2 == 0, 1, 2) * math
+    return where(devices > 1, maximum(math, send) + (floor(devices / 2) - 1) * maximum(2 * math, send) + last, math)
 
 
 @formula

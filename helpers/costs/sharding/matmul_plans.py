@@ -167,7 +167,7 @@ def cheapest(
     else:
         found = list(case.best(chip, limit))
     if not found:
-        least = min(map(case.least, case.ways(memory=True)))
+        least = min(map(case.least, case.ways(by_memory=True)))
         raise ValueError(f"no plan fits in {limit:,.0f} bytes a device: the smallest needs {least:,.0f}")
     return min(found, key=lambda p: order(p.time(chip)))
 
@@ -217,10 +217,10 @@ class Case:
         """Bytes of each array without any sharding."""
         return tuple(bytes_each(self.dtype) * prod(self.sizes[d] for d in ds) for ds in self.dims)
 
-    def ways(self, memory: bool) -> tuple:
+    def ways(self, by_memory: bool) -> tuple:
         """For each local product that divides: its three states, and the routes to it and from it."""
         starts = tuple(state(a, self.mesh) for a in self.operands)
-        return _ways(starts, self.dims, self.ijk, self.mesh, self.grained, memory)
+        return _ways(starts, self.dims, self.ijk, self.mesh, self.grained, by_memory)
 
     def held(self, local, k: int) -> float:
         """Bytes of one array on a device at the local product."""
@@ -231,13 +231,13 @@ class Case:
         """Bytes of A and of B on a device, as they are given."""
         return sum(a.bytes(self.sizes, self.mesh, self.dtype) for a in self.operands[:2])
 
-    def room(self, local, three) -> tuple[float, tuple[list[float], ...]]:
+    def room(self, local_product, routes_by_operand) -> tuple[float, tuple[list[float], ...]]:
         """Most bytes that a device holds at the product, and on each route of A, of B and of C: see `Plan.peak`."""
-        copies = [self.held(local, k) if three[k][0].hops else 0.0 for k in (0, 1)]
-        return self.kept + sum(copies) + self.held(local, 2), (
-            [self.kept + self.whole[0] * to.aside for to in three[0]],
-            [self.kept + copies[0] + self.whole[1] * to.aside for to in three[1]],
-            [self.kept + self.whole[2] * to.beside for to in three[2]],
+        copies = [self.held(local_product, k) if routes_by_operand[k][0].hops else 0.0 for k in (0, 1)]
+        return self.kept + sum(copies) + self.held(local_product, 2), (
+            [self.kept + self.whole[0] * to.aside for to in routes_by_operand[0]],
+            [self.kept + copies[0] + self.whole[1] * to.aside for to in routes_by_operand[1]],
+            [self.kept + self.whole[2] * to.beside for to in routes_by_operand[2]],
         )
 
     def best(self, chip: Chip, limit: float | None) -> Iterator[Plan]:
@@ -254,9 +254,9 @@ class Case:
                 chosen = (_fastest(*one, chip) for one in zip(fitting, self.whole))
                 yield Plan(self, local, tuple(chosen))
 
-    def least(self, way) -> float:
+    def least(self, product) -> float:
         """Bytes that the plans of one local product need at least."""
-        at_product, on_routes = self.room(*way)
+        at_product, on_routes = self.room(*product)
         return max(at_product, *map(min, on_routes))
 
 
@@ -266,9 +266,9 @@ def _fastest(routes: list[Route], n_bytes: float, chip: Chip) -> Route:
 
 
 @formula
-def order(t: Time) -> tuple[float, float]:
+def order(time: Time) -> tuple[float, float]:
     """What plans are ranked by, to nine digits so that rounding decides nothing."""
-    return float(f"{t.lower:.9g}"), float(f"{t.upper:.9g}")
+    return float(f"{time.lower:.9g}"), float(f"{time.upper:.9g}")
 
 
 @formula
@@ -314,26 +314,26 @@ def _roles(A: Sharding, B: Sharding, C: Sharding) -> tuple[str, str, str]:
 
 
 @formula
-def local_products(ijk, dims, mesh: Mesh) -> Iterator[tuple[State, State, State]]:
+def local_products(dims_ijk, dims, mesh: Mesh) -> Iterator[tuple[State, State, State]]:
     """Every sharding of the operands that a local product can take, with that of its result."""
-    i, j, k = ijk
+    i, j, k = dims_ijk
     for roles in product(("", i, k, j), repeat=len(mesh.names)):
-        groups = [[a for a, r in zip(mesh.names, roles) if r == d] for d in ijk]
+        groups = [[a for a, r in zip(mesh.names, roles) if r == d] for d in dims_ijk]
         for cut in product(*(permutations(g) for g in groups)):
-            at = dict(zip(ijk, cut))
+            at = dict(zip(dims_ijk, cut))
             summed = tuple(a for a in mesh.names if a in at[j])
             yield tuple((tuple(at[d] for d in ds), un) for ds, un in zip(dims, ((), (), summed)))
 
 
 @lru_cache(maxsize=4096)
-def _ways(starts, dims, ijk, mesh: Mesh, grained, memory: bool) -> tuple:
+def _ways(operand_states, dims, dims_ijk, mesh: Mesh, grained, by_memory: bool) -> tuple:
     """Local products and routes, which do not depend on sizes."""
     out = []
-    for local in local_products(ijk, dims, mesh):
+    for local in local_products(dims_ijk, dims, mesh):
         if any(g % mesh.size(cut) for s, gs in zip(local, grained) for g, cut in zip(gs, s[0])):
             continue
-        ends = (starts[0], local[0]), (starts[1], local[1]), (local[2], starts[2])
-        three = tuple(routes(*end, mesh, grains, memory) for end, grains in zip(ends, grained))
+        ends = (operand_states[0], local[0]), (operand_states[1], local[1]), (local[2], operand_states[2])
+        three = tuple(routes(*end, mesh, grains, by_memory) for end, grains in zip(ends, grained))
         if all(three):
             out.append((local, three))
     return tuple(out)

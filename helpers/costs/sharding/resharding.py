@@ -105,15 +105,15 @@ class Route:
         """Seconds for an array of so many bytes over links of W bytes/s one way, each step by its bytes or its hops."""
         return sum(max(hop * h, n_bytes * b / W) for h, b in self.moves)
 
-    def then(self, h: Hop) -> "Route":
+    def then(self, hop: Hop) -> "Route":
         """This route with one step more."""
-        moves = self.moves if h.move is None else tuple(sorted((*self.moves, (h.move.hops, h.move.bytes))))
-        both = h.held + h.left
-        aside = max(self.aside, both) if self.hops else h.left
-        return Route((*self.hops, h), moves, max(self.beside, both), aside, self.across + h.across)
+        moves = self.moves if hop.move is None else tuple(sorted((*self.moves, (hop.move.hops, hop.move.bytes))))
+        both = hop.held + hop.left
+        aside = max(self.aside, both) if self.hops else hop.left
+        return Route((*self.hops, hop), moves, max(self.beside, both), aside, self.across + hop.across)
 
-    def covers(self, other: "Route", memory: bool) -> bool:
-        """Whether it takes no longer than the other at any size, has no more steps, and, if `memory` counts, holds no more.
+    def covers(self, other: "Route", by_memory: bool) -> bool:
+        """Whether it takes no longer than the other at any size, has no more steps, and, if `by_memory` counts, holds no more.
 
         Both times are linear between the sizes at which a step's bytes take as long as its hops: only there and at both
         ends they are compared.
@@ -121,7 +121,7 @@ class Route:
         least = 1 + 1e-9
         if len(self.hops) > len(other.hops):
             return False
-        if memory and (self.beside > other.beside * least or self.aside > other.aside * least):
+        if by_memory and (self.beside > other.beside * least or self.aside > other.aside * least):
             return False
         if self.latency > other.latency or self.bytes > other.bytes * least or self.across > other.across * least:
             return False
@@ -144,7 +144,7 @@ def named(name: str, dims: tuple[str, ...], s: State) -> Sharding:
 
 
 @formula
-def steps(before: Sharding, after: Sharding, sizes: Mapping[str, int], mesh: Mesh) -> tuple[Step, ...]:
+def steps(source: Sharding, target: Sharding, sizes: Mapping[str, int], mesh: Mesh) -> tuple[Step, ...]:
     """The steps that turn one sharding of an array into another and put fewest bytes on links, for large arrays.
 
     ValueError if there are none: nothing makes a partial sum out of a whole array.
@@ -157,23 +157,24 @@ def steps(before: Sharding, after: Sharding, sizes: Mapping[str, int], mesh: Mes
     Slice_Y A[I_X, J] -> A[I_X, J_Y]
     AllGather_X A[I_X, J_Y] -> A[I, J_Y]
     """
-    if (before.name, before.dims) != (after.name, after.dims):
-        raise ValueError(f"{before} and {after} are two arrays: give two shardings of one")
-    before.check(mesh, sizes)
-    after.check(mesh, sizes)
-    found = routes(state(before, mesh), state(after, mesh), mesh, grain(before.dims, sizes, mesh))
+    if (source.name, source.dims) != (target.name, target.dims):
+        raise ValueError(f"{source} and {target} are two arrays: give two shardings of one")
+    source.check(mesh, sizes)
+    target.check(mesh, sizes)
+    found = routes(state(source, mesh), state(target, mesh), mesh, grain(source.dims, sizes, mesh))
     if not found:
         raise ValueError(
-            f"nothing turns {before} into {after}: an array that is whole has no partial sums left to spread"
+            f"nothing turns {source} into {target}: an array that is whole has no partial sums left to spread"
         )
     least = min(found, key=lambda r: (float(f"{r.bytes:.9g}"), r.latency, len(r.hops)))
-    return tuple(spell(h, before.name, before.dims) for h in least.hops)
+    return tuple(spell(h, source.name, source.dims) for h in least.hops)
 
 
 @formula
-def spell(h: Hop, name: str, dims: tuple[str, ...]) -> Step:
+def spell(hop: Hop, name: str, dims: tuple[str, ...]) -> Step:
     """The step with its names."""
-    return Step(h.kind, name, h.axes, dims[h.dim], dims[h.to], named(name, dims, h.before), named(name, dims, h.after))
+    before, after = (named(name, dims, state) for state in (hop.before, hop.after))
+    return Step(hop.kind, name, hop.axes, dims[hop.dim], dims[hop.to], before, after)
 
 
 @formula
@@ -183,25 +184,27 @@ def grain(dims: tuple[str, ...], sizes: Mapping[str, int], mesh: Mesh) -> tuple[
 
 
 @formula
-def routes(before: State, after: State, mesh: Mesh, grains: tuple[int, ...], memory: bool = False) -> tuple[Route, ...]:
-    """The routes from state to state that may take least time at some size on some chip; with `memory` in some memory too.
+def routes(
+    source: State, target: State, mesh: Mesh, dim_units: tuple[int, ...], by_memory: bool = False
+) -> tuple[Route, ...]:
+    """The routes from state to state that may take least time at some size on some chip; with `by_memory` in some memory too.
 
     >>> cut, whole = ((("X",), ()), ()), (((), ()), ())
     >>> small_or_large = routes(cut, whole, Mesh({"X": 4, "Y": 4}), (16, 16))
     >>> [[(h.kind, h.axes) for h in r.hops] for r in small_or_large]
     [[('AllGather', ('X',))], [('Slice', ('Y',)), ('AllGather', ('X', 'Y'))]]
     """
-    return _routes(before, mesh, grains, memory).get(after, ())
+    return _routes(source, mesh, dim_units, by_memory).get(target, ())
 
 
 @formula
-def edge(kind: str, before: State, after: State, mesh: Mesh, grains: tuple[int, ...]) -> Hop | None:
+def edge(kind: str, source: State, target: State, mesh: Mesh, dim_units: tuple[int, ...]) -> Hop | None:
     """The step of this kind from state to state, if there is one."""
-    return next((h for h in _edges(before, mesh, grains) if (h.kind, h.after) == (kind, after)), None)
+    return next((h for h in _edges(source, mesh, dim_units) if (h.kind, h.after) == (kind, target)), None)
 
 
 @lru_cache(maxsize=4096)
-def _routes(source: State, mesh: Mesh, grains: tuple[int, ...], memory: bool) -> dict[State, tuple[Route, ...]]:
+def _routes(source: State, mesh: Mesh, dim_units: tuple[int, ...], by_memory: bool) -> dict[State, tuple[Route, ...]]:
     """The routes from one state to all that can be reached, those of fewest steps first."""
     start = Route()
     best, fresh = {source: [start]}, [(source, start)]
@@ -210,38 +213,38 @@ def _routes(source: State, mesh: Mesh, grains: tuple[int, ...], memory: bool) ->
         for here, route in fresh:
             if all(route is not r for r in best[here]):
                 continue  # another one has taken its place
-            for h in _edges(here, mesh, grains):
+            for h in _edges(here, mesh, dim_units):
                 new, there = route.then(h), best.setdefault(h.after, [])
-                if not any(r.covers(new, memory) for r in there):
-                    there[:] = [r for r in there if not new.covers(r, memory)] + [new]
+                if not any(r.covers(new, by_memory) for r in there):
+                    there[:] = [r for r in there if not new.covers(r, by_memory)] + [new]
                     longer.append((h.after, new))
         fresh = longer
     return {there: tuple(found) for there, found in best.items()}
 
 
 @lru_cache(maxsize=65536)
-def _edges(before: State, mesh: Mesh, grains: tuple[int, ...]) -> tuple[Hop, ...]:
+def _edges(state: State, mesh: Mesh, dim_units: tuple[int, ...]) -> tuple[Hop, ...]:
     """Every step from a state to one whose shards divide its dimensions evenly."""
     share = lambda s: 1 / prod(mesh.size(cut) for cut in s[0])  # noqa: E731
-    out, held = [], share(before)
-    for kind, axes, dim, to, after in (*_changes(before, mesh), *_exchanges(before, mesh)):
-        if any(g % mesh.size(cut) for g, cut in zip(grains, after[0])):
+    out, held = [], share(state)
+    for kind, axes, dim, to, after in (*_changes(state, mesh), *_exchanges(state, mesh)):
+        if any(g % mesh.size(cut) for g, cut in zip(dim_units, after[0])):
             continue
         move, across, left = None, 0.0, share(after)
         if kind != "Slice":
             whole = {"AllGather": left, "AllToAll": held * mesh.size(axes)}.get(kind, held)
             move, network = in_two_tiers(kind, whole, *parted(mesh.wires(axes)))
             across = network.bytes
-        out.append(Hop(kind, axes, dim, to, before, after, move, across, held, left))
+        out.append(Hop(kind, axes, dim, to, state, after, move, across, held, left))
     return tuple(out)
 
 
 Change = tuple[str, tuple[str, ...], int, int, State]  # kind, axes, dim, to and the state after a step, as in `Hop`
 
 
-def _changes(before: State, mesh: Mesh) -> Iterator[Change]:
+def _changes(state: State, mesh: Mesh) -> Iterator[Change]:
     """Axes join or leave the minor end of a subscript, or move to another; partial sums are added up."""
-    axes, unreduced = before
+    axes, unreduced = state
     free = [a for a in mesh.names if a not in unreduced and not any(a in cut for cut in axes)]
     put = lambda axes, d, cut: (*axes[:d], cut, *axes[d + 1 :])  # noqa: E731
     for d in range(len(axes)):
@@ -263,9 +266,9 @@ def _changes(before: State, mesh: Mesh) -> Iterator[Change]:
                     yield "ReduceScatter", order, d, d, (put(axes, d, axes[d] + order), rest)
 
 
-def _exchanges(before: State, mesh: Mesh) -> Iterator[Change]:
+def _exchanges(state: State, mesh: Mesh) -> Iterator[Change]:
     """Permutes: the same local shape with other axes, or the same axes in another order."""
-    axes, unreduced = before
+    axes, unreduced = state
     sizes = [mesh.size(cut) for cut in axes]
 
     def place(axes, a: str):
@@ -281,15 +284,15 @@ def _exchanges(before: State, mesh: Mesh) -> Iterator[Change]:
 
 
 @cache
-def _cuts(usable: tuple[str, ...], dims: int, mesh: Mesh) -> tuple[tuple[tuple[str, ...], ...], ...]:
+def _cuts(free_axes: tuple[str, ...], dims: int, mesh: Mesh) -> tuple[tuple[tuple[str, ...], ...], ...]:
     """Every way to cut `dims` dimensions with some of the axes, in every order."""
     if dims == 0:
         return ((),)
     return tuple(
         (first, *rest)
-        for n in range(len(usable) + 1)
-        for first in permutations(usable, n)
-        for rest in _cuts(tuple(a for a in usable if a not in first), dims - 1, mesh)
+        for n in range(len(free_axes) + 1)
+        for first in permutations(free_axes, n)
+        for rest in _cuts(tuple(a for a in free_axes if a not in first), dims - 1, mesh)
     )
 
 

@@ -96,7 +96,7 @@ class Mesh:
         self._key = tuple(laid.items())
 
     @classmethod
-    def on(cls, s: Slice, names: str | Sequence[str] | Mapping[str, Sequence[int]]) -> "Mesh":
+    def on(cls, slice: Slice, names: str | Sequence[str] | Mapping[str, Sequence[int]]) -> "Mesh":
         """The mesh that lays named axes over a slice: one name for each axis, or for each name the axes it takes.
 
         >>> Mesh.on(Slice(chip("v5e"), (4, 4)), "XY").wires("XY")
@@ -106,9 +106,9 @@ class Mesh:
         """
         laid = names if isinstance(names, Mapping) else {name: (i,) for i, name in enumerate(names)}
         used = [i for axes in laid.values() for i in axes]
-        if sorted(used) != list(range(len(s.shape))):
-            raise ValueError(f"the {len(s.shape)} axes of the slice are each used once, got {dict(laid)}")
-        return cls({name: tuple(Axis(s.shape[i], s.wraps[i]) for i in axes) for name, axes in laid.items()})
+        if sorted(used) != list(range(len(slice.shape))):
+            raise ValueError(f"the {len(slice.shape)} axes of the slice are each used once, got {dict(laid)}")
+        return cls({name: tuple(Axis(slice.shape[i], slice.wraps[i]) for i in axes) for name, axes in laid.items()})
 
     def __getitem__(self, name: str) -> int:
         if name not in self.sizes:
@@ -243,7 +243,7 @@ class Sharding:
         self.check(mesh)
         return mesh.devices // mesh.size(self.used)
 
-    def block(self, where: Mapping[str, int], mesh: Mesh) -> tuple[int, ...]:
+    def block(self, coordinates: Mapping[str, int], mesh: Mesh) -> tuple[int, ...]:
         """Number of the device's block along each dimension; the first axis of a subscript counts most.
 
         >>> mesh = Mesh({"X": 2, "Y": 2})
@@ -254,17 +254,19 @@ class Sharding:
         for axes in self.axes:
             n = 0
             for a in axes:
-                n = n * mesh[a] + where[a]
+                n = n * mesh[a] + coordinates[a]
             out.append(n)
         return tuple(out)
 
-    def slices(self, where: Mapping[str, int], sizes: Mapping[str, int], mesh: Mesh) -> tuple[tuple[int, int], ...]:
+    def slices(
+        self, coordinates: Mapping[str, int], sizes: Mapping[str, int], mesh: Mesh
+    ) -> tuple[tuple[int, int], ...]:
         """(start, stop) of the device's block along each dimension.
 
         >>> parse("A[I_X, J]").slices({"X": 1}, {"I": 8, "J": 3}, Mesh({"X": 4}))
         ((2, 4), (0, 3))
         """
-        return tuple((b * n, (b + 1) * n) for b, n in zip(self.block(where, mesh), self.local(sizes, mesh)))
+        return tuple((b * n, (b + 1) * n) for b, n in zip(self.block(coordinates, mesh), self.local(sizes, mesh)))
 
     def __str__(self) -> str:
         dims = ", ".join(d + ("_" + "".join(a) if a else "") for d, a in zip(self.dims, self.axes))

@@ -312,15 +312,15 @@ class Config:
         """Which of `UNUSUAL` the model has."""
         return tuple(n for n in UNUSUAL if getattr(self.moe if n == "shared_gate" else self, n, None))
 
-    def check_usual(self, user: str, *known: str) -> None:
-        """ValueError if the model has parts that the `user` does not count; `known` are those that it does.
+    def check_usual(self, user: str, *counted: str) -> None:
+        """ValueError if the model has parts that the `user` does not count; `counted` are those that it does.
 
         >>> Config(64, 4, 8, 8, 8, 256, 1000, output_gate=True).check_usual("a training step")
         Traceback (most recent call last):
         ValueError: a training step does not know a gate on the output of attention, and this model has one: \
 parameters, flops and kv_cache count it
         """
-        if missing := [n for n in self.unusual if n not in known]:
+        if missing := [n for n in self.unusual if n not in counted]:
             raise ValueError(
                 f"{user} does not know {UNUSUAL[missing[0]]}, and {self.name or 'this model'} has one: "
                 "parameters, flops and kv_cache count it"

@@ -23,14 +23,14 @@ LOCAL = ("sliding_attention", "chunked_attention", "linear_attention")
 """What layer_types calls layers that are not full."""
 
 
-def pattern(f: Fields, every: int | None) -> dict:
-    """full_every of layer_types, or `every` if there are none: 1 if all are full, None if all are local; else which are local."""
-    kinds, L = f.layers("layer_types"), f["num_hidden_layers"]
+def pattern(hf: Fields, full_every: int | None) -> dict:
+    """full_every of layer_types, or the given one if there are none: 1 if all are full, None if all are local; else which are local."""
+    kinds, L = hf.layers("layer_types"), hf["num_hidden_layers"]
     if kinds is None:
-        return {"full_every": every}
+        return {"full_every": full_every}
     if unknown := sorted(set(kinds) - {"full_attention", *LOCAL}):
         where = [i for i, kind in enumerate(kinds) if kind in unknown]
-        f.refuse("layer_types", f"layers {few(where)} are {unknown[0]}; known are full_attention, {', '.join(LOCAL)}")
+        hf.refuse("layer_types", f"layers {few(where)} are {unknown[0]}; known are full_attention, {', '.join(LOCAL)}")
     full = [i for i, kind in enumerate(kinds) if kind == "full_attention"]
     step = full[0] + 1 if full else None
     if full and full != list(range(step - 1, L, step)):
@@ -38,24 +38,24 @@ def pattern(f: Fields, every: int | None) -> dict:
     return {"full_every": step}
 
 
-def windows(field: str = "sliding_window", every: int | None = None):
-    """A reader: local layers with a window, every n-th of which is full, or those of a list."""
+def windows(field: str = "sliding_window", full_every: int | None = None):
+    """A reader: local layers with a window, each `full_every`-th of which is full, or those of a list."""
 
-    def read(f: Fields) -> dict:
-        window, rule = f.get(field), pattern(f, f.get("sliding_window_pattern", every))
+    def read(hf: Fields) -> dict:
+        window, rule = hf.get(field), pattern(hf, hf.get("sliding_window_pattern", full_every))
         return {} if window is None or rule == {"full_every": 1} else {"window": window, **rule}
 
     return read
 
 
-def qwen_windows(f: Fields) -> dict:
+def qwen_windows(hf: Fields) -> dict:
     """Windows only where use_sliding_window is on, and then from layer max_window_layers on."""
-    if not f.flag("use_sliding_window"):
+    if not hf.flag("use_sliding_window"):
         return {}
-    first, L = f.get("max_window_layers", 0), f["num_hidden_layers"]
+    first, L = hf.get("max_window_layers", 0), hf["num_hidden_layers"]
     if 0 < first < L:
-        return {"window": f["sliding_window"], "local": [i >= first for i in range(L)]}
-    return {} if first else {"window": f["sliding_window"]}
+        return {"window": hf["sliding_window"], "local": [i >= first for i in range(L)]}
+    return {} if first else {"window": hf["sliding_window"]}
 
 
 def made(kind: type, field: str, prefix: str, **names: str):
@@ -68,72 +68,72 @@ def experts(E: str, F: str = "moe_intermediate_size", k: str = "num_experts_per_
     return lambda f: {"moe": mixture(f, E, k, F)}
 
 
-def qwen_experts(f: Fields) -> dict:
-    moe = mixture(f, "num_experts")
-    dense = sorted(f.typed("mlp_only_layers", i, int) for i in f.get("mlp_only_layers", [], list))
-    step, L, lists = f.get("decoder_sparse_step", 1), f["num_hidden_layers"], {}
+def qwen_experts(hf: Fields) -> dict:
+    moe = mixture(hf, "num_experts")
+    dense = sorted(hf.typed("mlp_only_layers", i, int) for i in hf.get("mlp_only_layers", [], list))
+    step, L, lists = hf.get("decoder_sparse_step", 1), hf["num_hidden_layers"], {}
     if dense == list(range(len(dense))):
         moe |= {"first_dense": len(dense), "every": step}
     else:
         lists = {"sparse": [i not in dense and (i + 1) % step == 0 for i in range(L)]}
-    if shared := f.get("shared_expert_intermediate_size"):
+    if shared := hf.get("shared_expert_intermediate_size"):
         if shared % (width := moe["F"]):
             why = f"the shared expert of all layers has to be as wide as a whole number of experts of {width}"
-            f.refuse("shared_expert_intermediate_size", why)
+            hf.refuse("shared_expert_intermediate_size", why)
         moe |= {"shared": shared // width, "shared_gate": True}
     return {"moe": moe, **lists}
 
 
-def deepseek_experts(f: Fields) -> dict:
-    if f.get("n_routed_experts") is None:
+def deepseek_experts(hf: Fields) -> dict:
+    if hf.get("n_routed_experts") is None:
         return {}
-    dense, step, L = f.get("first_k_dense_replace", 0), f.get("moe_layer_freq", 1), f["num_hidden_layers"]
-    moe, words = mixture(f, shared=f.get("n_shared_experts", 0), first_dense=dense), f.layers("mlp_layer_types")
+    dense, step, L = hf.get("first_k_dense_replace", 0), hf.get("moe_layer_freq", 1), hf["num_hidden_layers"]
+    moe, words = mixture(hf, shared=hf.get("n_shared_experts", 0), first_dense=dense), hf.layers("mlp_layer_types")
     sparse = [word != "dense" for word in words or []] or [i >= dense and i % step == 0 for i in range(L)]
     return {"moe": moe} if sparse == [i >= dense for i in range(L)] else {"moe": moe, "sparse": sparse}
 
 
-def latent_heads(f: Fields) -> dict:
-    return {"mla": latent(f), "H": None, "K": f["num_attention_heads"]}
+def latent_heads(hf: Fields) -> dict:
+    return {"mla": latent(hf), "H": None, "K": hf["num_attention_heads"]}
 
 
-def indexer(f: Fields) -> dict:
-    if any(kind != "full" for kind in f.layers("indexer_types") or []):
-        return shared_indexers(f)
-    return made(Indexer, "indexer", "index_", heads="n_heads", width="head_dim", top="topk")(f)
+def indexer(hf: Fields) -> dict:
+    if any(kind != "full" for kind in hf.layers("indexer_types") or []):
+        return shared_indexers(hf)
+    return made(Indexer, "indexer", "index_", heads="n_heads", width="head_dim", top="topk")(hf)
 
 
-def delta(f: Fields) -> dict:
+def delta(hf: Fields) -> dict:
     """Gated DeltaNet, but for every n-th layer, whose attention has a gate."""
     heads = dict(heads="num_value_heads", key_heads="num_key_heads", key="key_head_dim", value="value_head_dim")
-    linear = made(Linear, "linear", "linear_", **heads, kernel="conv_kernel_dim")(f)
-    return linear | pattern(f, f.get("full_attention_interval", 4)) | {"output_gate": True}
+    linear = made(Linear, "linear", "linear_", **heads, kernel="conv_kernel_dim")(hf)
+    return linear | pattern(hf, hf.get("full_attention_interval", 4)) | {"output_gate": True}
 
 
-def gemma3n(f: Fields) -> dict:
+def gemma3n(hf: Fields) -> dict:
     tables = dict(V="vocab_size_per_layer_input", width="hidden_size_per_layer_input")
     read = made(Gemma3n, "gemma3n", "", streams="altup_num_inputs", laurel="laurel_rank", **tables)
-    return read(f) | {"shared_kv": f["num_kv_shared_layers"]}
+    return read(hf) | {"shared_kv": hf["num_kv_shared_layers"]}
 
 
-def llama4(f: Fields) -> dict:
-    rotary = f.get("no_rope_layers", [], list)
-    every = f.get("no_rope_layer_interval", 4)
+def llama4(hf: Fields) -> dict:
+    rotary = hf.get("no_rope_layers", [], list)
+    every = hf.get("no_rope_layer_interval", 4)
     if rotary and rotary != [int((i + 1) % every != 0) for i in range(len(rotary))]:
         odd = [i for i, has in enumerate(rotary) if has != ((i + 1) % every != 0)]
-        f.refuse(
+        hf.refuse(
             "no_rope_layers",
             f"every {every}th layer has to be full, without rotary positions, and layers {few(odd)} are not so",
         )
-    step = f.get("interleave_moe_layer_step", 1)
-    moe = mixture(f, "num_local_experts", F="intermediate_size", shared=1, every=step)
-    return windows("attention_chunk_size", every)(f) | {"F": f["intermediate_size_mlp"], "moe": moe}
+    step = hf.get("interleave_moe_layer_step", 1)
+    moe = mixture(hf, "num_local_experts", F="intermediate_size", shared=1, every=step)
+    return windows("attention_chunk_size", every)(hf) | {"F": hf["intermediate_size_mlp"], "moe": moe}
 
 
-def falcon(f: Fields) -> dict:
-    new, parallel = f.flag("new_decoder_architecture"), f.flag("parallel_attn", True)
-    K = f["num_attention_heads"] if not (new or f.flag("multi_query")) else f.get("num_kv_heads") if new else 1
-    return {"K": K or f["num_attention_heads"], "parallel": new or parallel, "norms": 1 if parallel and not new else 2}
+def falcon(hf: Fields) -> dict:
+    new, parallel = hf.flag("new_decoder_architecture"), hf.flag("parallel_attn", True)
+    K = hf["num_attention_heads"] if not (new or hf.flag("multi_query")) else hf.get("num_kv_heads") if new else 1
+    return {"K": K or hf["num_attention_heads"], "parallel": new or parallel, "norms": 1 if parallel and not new else 2}
 
 
 def norms_of(kind: str):
@@ -141,26 +141,26 @@ def norms_of(kind: str):
     return lambda f: {"qk_norm": kind if f.flag("use_qk_norm") else ""}
 
 
-def ernie_experts(f: Fields) -> dict:
+def ernie_experts(hf: Fields) -> dict:
     """ERNIE 4.5: experts from one layer to another, every n-th of these."""
-    shared, first = f["moe_num_shared_experts"], f["moe_layer_start_index"]
-    step = f.get("moe_layer_interval", 1)
-    moe = mixture(f, "moe_num_experts", "moe_k", shared=shared, first_dense=first, every=step)
-    end, L = f.get("moe_layer_end_index", -1), f["num_hidden_layers"]
+    shared, first = hf["moe_num_shared_experts"], hf["moe_layer_start_index"]
+    step = hf.get("moe_layer_interval", 1)
+    moe = mixture(hf, "moe_num_experts", "moe_k", shared=shared, first_dense=first, every=step)
+    end, L = hf.get("moe_layer_end_index", -1), hf["num_hidden_layers"]
     if end not in (-1, L - 1):
-        f.refuse("moe_layer_end_index", f"experts have to go on to the last layer, {L - 1}")
+        hf.refuse("moe_layer_end_index", f"experts have to go on to the last layer, {L - 1}")
     layers = sum(i >= first and (i + 1) % step == 0 for i in range(L))
     return {"moe": moe, "beside": (0, layers * moe["E"]), "said": (BALANCE,)}
 
 
-def minimax(f: Fields) -> dict:
+def minimax(hf: Fields) -> dict:
     """MiniMax-M2; layers of lightning attention, as in MiniMax-Text-01, have a state of another kind than Gated DeltaNet's."""
     for field, full in (("attn_type_list", 1), ("layer_types", "full_attention")):
-        if lightning := [i for i, kind in enumerate(f.get(field, [], list)) if kind != full]:
-            f.refuse(field, f"layers {few(lightning)} have lightning attention, which is not known here")
-    if f.get("qk_norm_type", "per_layer", str) != "per_layer":
-        f.refuse("qk_norm_type", "queries and keys of all layers have to be normed over all heads at once, per_layer")
-    return norms_of("full")(f)
+        if lightning := [i for i, kind in enumerate(hf.get(field, [], list)) if kind != full]:
+            hf.refuse(field, f"layers {few(lightning)} have lightning attention, which is not known here")
+    if hf.get("qk_norm_type", "per_layer", str) != "per_layer":
+        hf.refuse("qk_norm_type", "queries and keys of all layers have to be normed over all heads at once, per_layer")
+    return norms_of("full")(hf)
 
 
 # Architectures: what they fix, how they name their sizes, and which readers see to the rest.
@@ -212,14 +212,14 @@ FAMILIES = {
     "qwen3_5": family(delta, **_NEXT),
     "qwen3_5_moe": family(qwen_experts, delta, names={"intermediate_size": "moe_intermediate_size"}, **_NEXT),
     "gemma": family(**GEMMA),
-    "gemma2": family(windows(every=2), norms=4, **GEMMA | {"defaults": GEMMA["defaults"] | {"sliding_window": 4096}}),
+    "gemma2": family(windows(full_every=2), norms=4, **GEMMA | {"defaults": GEMMA["defaults"] | {"sliding_window": 4096}}),
     "gemma3": family(
-        windows(every=6),
+        windows(full_every=6),
         norms=4, qk_norm="head", switches=ATTENTION,
         defaults=TIED | dict(head_dim=256, num_attention_heads=8, num_key_value_heads=4, vocab_size=262208, sliding_window=4096),
     ),
     "gemma3n": family(
-        windows(every=5), gemma3n,
+        windows(full_every=5), gemma3n,
         norms=4, qk_norm="head", switches=ATTENTION,
         defaults=TIED | dict(head_dim=256, sliding_window=512, laurel_rank=64, altup_num_inputs=4, vocab_size_per_layer_input=262144,
                              hidden_size_per_layer_input=256),
@@ -244,9 +244,9 @@ FAMILIES = {
     "phi3": family(windows()),
     "olmo": family(norm="none", switches=ATTENTION),
     "olmo2": family(qk_norm="full", switches=ATTENTION),
-    "olmo3": family(windows(every=4), qk_norm="full", switches=ATTENTION, defaults={"sliding_window": 4096}),
+    "olmo3": family(windows(full_every=4), qk_norm="full", switches=ATTENTION, defaults={"sliding_window": 4096}),
     "cohere": family(norms_of("full"), defaults=TIED, **_COHERE),
-    "cohere2": family(windows(every=4), defaults=TIED | {"sliding_window": 4096}, **_COHERE),
+    "cohere2": family(windows(full_every=4), defaults=TIED | {"sliding_window": 4096}, **_COHERE),
     "falcon": family(
         falcon, names={"intermediate_size": "ffn_hidden_size"}, switches={"bias": EVERY},
         defaults=TIED | {"multi_query": True, "parallel_attn": True}, **GPT,
@@ -287,7 +287,7 @@ FAMILIES = {
         never={"shared_intermediate_size": "no layer has a shared expert here"}, defaults={"head_dim": 128, "use_qk_norm": True},
     ),
     "gpt_oss": family(
-        windows(every=2), experts("num_local_experts", "intermediate_size"),
+        windows(full_every=2), experts("num_local_experts", "intermediate_size"),
         biases=("mlp", "router"), sinks=True, switches=ATTENTION, defaults={"attention_bias": True, "sliding_window": 128},
     ),
     "llama4": family(llama4, switches=ATTENTION, defaults={"attention_chunk_size": 8192}),
@@ -317,29 +317,33 @@ MHA = (
 """Architectures with as many KV heads as query heads where the file does not say."""
 
 
-def _sizes(f: Fields) -> dict:
-    out = {"D": f["hidden_size"], "L": f["num_hidden_layers"], "N": f["num_attention_heads"], "V": f["vocab_size"]}
-    if not f.family.sized:
-        return out | {"tied": f.flag("tie_word_embeddings")}
-    out["F"] = _width(f)
-    biases = [b for switch, some in f.family.switches.items() if f.flag(switch) for b in some]
-    K = f.get("num_key_value_heads", out["N"] if f.type in MHA or "num_key_value_heads" in f.given else None)
-    out |= {"K": f["num_key_value_heads"] if K is None else K, "H": f.get("head_dim")}
-    out |= {"tied": f.flag("tie_word_embeddings"), "biases": (*f.family.fixed.get("biases", ()), *biases)}
-    for field, why in f.family.never.items():
-        if f.raw(field) not in (ABSENT, None, False, 0):
-            f.refuse(field, why)
+def _sizes(hf: Fields) -> dict:
+    out = {"D": hf["hidden_size"], "L": hf["num_hidden_layers"], "N": hf["num_attention_heads"], "V": hf["vocab_size"]}
+    if not hf.family.sized:
+        return out | {"tied": hf.flag("tie_word_embeddings")}
+    out["F"] = _width(hf)
+    biases = [b for switch, some in hf.family.switches.items() if hf.flag(switch) for b in some]
+    K = hf.get("num_key_value_heads", out["N"] if hf.type in MHA or "num_key_value_heads" in hf.given else None)
+    out |= {"K": hf["num_key_value_heads"] if K is None else K, "H": hf.get("head_dim")}
+    out |= {"tied": hf.flag("tie_word_embeddings"), "biases": (*hf.family.fixed.get("biases", ()), *biases)}
+    for field, why in hf.family.never.items():
+        if hf.raw(field) not in (ABSENT, None, False, 0):
+            hf.refuse(field, why)
     return out
 
 
-def _width(f: Fields) -> int:
+def _width(hf: Fields) -> int:
     """F, which is one number, or one for each layer."""
-    if isinstance(f.raw("intermediate_size"), list):
-        F = f.layers("intermediate_size", int)
+    if isinstance(hf.raw("intermediate_size"), list):
+        F = hf.layers("intermediate_size", int)
         if odd := [i for i, one in enumerate(F) if one != F[0]]:
-            f.refuse("intermediate_size", f"layers {few(odd)} have an MLP of another width than layer 0")
+            hf.refuse("intermediate_size", f"layers {few(odd)} have an MLP of another width than layer 0")
         return F[0]
-    return 4 * f["hidden_size"] if f.get("intermediate_size") is None and f.family.four_wide else f["intermediate_size"]
+    return (
+        4 * hf["hidden_size"]
+        if hf.get("intermediate_size") is None and hf.family.four_wide
+        else hf["intermediate_size"]
+    )
 
 
 @formula(signed="source")

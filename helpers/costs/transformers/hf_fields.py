@@ -13,8 +13,8 @@ CALLED = {int: "a whole number", bool: "true or false", str: "a word in quotes",
 class Fields:
     """The fields of one config.json; a dot goes into a nested one."""
 
-    def __init__(self, given: dict, model_type: str, family: "Family"):
-        self.given, self.type, self.family = given, model_type, family
+    def __init__(self, values: dict, model_type: str, family: "Family"):
+        self.given, self.type, self.family = values, model_type, family
 
     def raw(self, name: str):
         """The value as it stands, or `ABSENT`."""
@@ -64,22 +64,24 @@ class Fields:
             self.refuse(name, f"it names {len(value)} layers, and num_hidden_layers is {L}")
         return value
 
-    def refuse(self, field: str, why: str):
+    def refuse(self, field: str, reason: str):
         """A sentence that names the field, its value where it is short, and what cannot be said."""
         value = self.raw(field)
         shown = "" if value is ABSENT or len(repr(value)) > 40 else f" {value!r}"
-        raise ValueError(f"{self.family.names.get(field, field)}{shown} of this {self.type} cannot be read: {why}")
+        raise ValueError(f"{self.family.names.get(field, field)}{shown} of this {self.type} cannot be read: {reason}")
 
 
-def mixture(f: Fields, E="n_routed_experts", k="num_experts_per_tok", F="moe_intermediate_size", **more) -> dict:
-    """Fields of a `MoE`: E, k and F by the names that the file has for them, and more."""
-    return {"E": f[E], "k": f[k], "F": f[F], **more}
+def mixture(
+    hf: Fields, E="n_routed_experts", k="num_experts_per_tok", F="moe_intermediate_size", **fields_of_moe
+) -> dict:
+    """Fields of a `MoE`: E, k and F by the names that the file has for them, and others with their values."""
+    return {"E": hf[E], "k": hf[k], "F": hf[F], **fields_of_moe}
 
 
-def latent(f: Fields) -> MLA:
+def latent(hf: Fields) -> MLA:
     """Latent attention, by the names that all files have for its widths."""
     names = "kv_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim"
-    return MLA(f.get("q_lora_rank"), *(f[name] for name in names))
+    return MLA(hf.get("q_lora_rank"), *(hf[name] for name in names))
 
 
 def few(layers: list[int]) -> str:
@@ -111,7 +113,7 @@ class Family:
     four_wide: bool = False
 
 
-def family(*readers, **given) -> Family:
-    """An architecture with these readers; what is given beside its own fields is `fixed`."""
-    own = {name: given.pop(name) for name in Family.__dataclass_fields__ if name in given}
-    return Family(readers, given, **own)
+def family(*readers, **fixed_fields) -> Family:
+    """An architecture with these readers; `fixed_fields` stand beside those of its file."""
+    own = {name: fixed_fields.pop(name) for name in Family.__dataclass_fields__ if name in fixed_fields}
+    return Family(readers, fixed_fields, **own)

@@ -68,14 +68,14 @@ class Product:
 
 @formula
 def mixer_products(
-    c: Config, kind: LayerKind, rows, tp, again=0.0, padded: bool = False, fused: Sequence[str] | None = None
+    c: Config, kind: LayerKind, rows, tp, cached=0.0, pad_heads: bool = False, fused: Sequence[str] | None = None
 ) -> list[Product]:
     """Products with the matrices of a mixer; matrices that are one in memory are one product.
 
-    tp     chips that share heads; KV heads beyond K are copied, and so are latent attention's narrow matrices
-    padded  heads of queries that do not divide are padded
-    again  tokens in caches whose keys and values latent attention makes once more, for a piece of a prompt that sees them
-    fused  matrices that are one; left out: all that read the same rows, as engines have it
+    tp         chips that share heads; KV heads beyond K are copied, and so are latent attention's narrow matrices
+    pad_heads  heads of queries that do not divide are padded
+    cached     tokens in caches whose keys and values latent attention makes once more, for a piece of a prompt that sees them
+    fused      matrices that are one; left out: all that read the same rows, as engines have it
 
     >>> [(p.n, p.k) for p in mixer_products(model("llama-3-8b"), LayerKind(), 1.0, 16)]
     [(512.0, 4096), (4096, 256.0)]
@@ -83,7 +83,7 @@ def mixer_products(
     shapes: dict = {}
     mixer = c.mixer(kind)
     N = getattr(mixer, "N", 1)
-    heads = ceil(N / tp) if padded else N / tp
+    heads = ceil(N / tp) if pad_heads else N / tp
     idle = idle_matrices(mixer)
     for name, (k, n) in mixer.matrices(c.D).items():
         if name in idle:
@@ -99,7 +99,7 @@ def mixer_products(
         reads = READS.get(name, "input")
         key = reads if fused is None or name in fused else name
         shapes[key] = reads, k, shapes.get(key, (reads, k, 0))[2] + n
-    return [Product("projections", rows + again if reads == "keys" else rows, n, k) for reads, k, n in shapes.values()]
+    return [Product("projections", rows + cached if reads == "keys" else rows, n, k) for reads, k, n in shapes.values()]
 
 
 @formula
@@ -238,8 +238,8 @@ class Einsum:
 
 
 @formula
-def einsum(spec: str, *shapes: Sequence[int]) -> Einsum:
-    """FLOPs of `jnp.einsum(spec, A, B)`: twice the product of all sizes, each letter once.
+def einsum(equation: str, *shapes: Sequence[int]) -> Einsum:
+    """FLOPs of `jnp.einsum(equation, A, B)`: twice the product of all sizes, each letter once.
 
     >>> einsum("np,pm->nm", (3, 5), (5, 7)).flops
     210
@@ -249,11 +249,11 @@ def einsum(spec: str, *shapes: Sequence[int]) -> Einsum:
     >>> einsum("ijkl,ijmno->klmno", (2, 3, 4, 5), (2, 3, 6, 7, 8)).flops == 2 * 2 * 3 * 4 * 5 * 6 * 7 * 8
     True
     """
-    operands, _, out = spec.replace(" ", "").partition("->")
+    operands, _, out = equation.replace(" ", "").partition("->")
     names = operands.split(",")
-    if "->" not in spec or len(names) != 2 or len(shapes) != 2:
+    if "->" not in equation or len(names) != 2 or len(shapes) != 2:
         raise ValueError(
-            f"an einsum of two arrays reads 'ij,jk->ik' and takes two shapes, got {spec!r} and {len(shapes)}"
+            f"an einsum of two arrays reads 'ij,jk->ik' and takes two shapes, got {equation!r} and {len(shapes)}"
         )
     size = {}
     for letters, shape in zip(names, shapes):
@@ -267,24 +267,24 @@ def einsum(spec: str, *shapes: Sequence[int]) -> Einsum:
     alone = (a ^ b) - set(out)
     if alone or not set(out) <= a | b or len(set(out)) != len(out):
         raise ValueError(
-            f"in {spec!r} a letter of the result stands in an array, and a letter of one array only stands in the result"
+            f"in {equation!r} a letter of the result stands in an array, and a letter of one array only stands in the result"
         )
     sort = lambda letters: "".join(sorted(letters))  # noqa: E731
     return Einsum(sort(a & b & set(out)), sort((a & b) - set(out)), sort(a ^ b), 2 * prod(size.values()))
 
 
 @formula
-def backward(spec: str) -> tuple[str, str]:
-    """The two products that give the gradients of Y = einsum(spec, A, B): dA from (dY, B), and dB from (A, dY).
+def backward(equation: str) -> tuple[str, str]:
+    """The two products that give the gradients of Y = einsum(equation, A, B): dA from (dY, B), and dB from (A, dY).
 
     Each has the letters of the first, so as many FLOPs: a training step does three times the forward pass.
 
     >>> backward("np,pm->nm")           # dA = dY · Bᵀ, dB = Aᵀ · dY
     ('nm,pm->np', 'np,nm->pm')
     """
-    operands, _, out = spec.replace(" ", "").partition("->")
+    operands, _, out = equation.replace(" ", "").partition("->")
     if operands.count(",") != 1:
-        raise ValueError(f"an einsum of two arrays reads 'ij,jk->ik', got {spec!r}")
+        raise ValueError(f"an einsum of two arrays reads 'ij,jk->ik', got {equation!r}")
     a, b = operands.split(",")
     return f"{out},{b}->{a}", f"{a},{out}->{b}"
 

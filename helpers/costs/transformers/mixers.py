@@ -59,9 +59,9 @@ class Indexer:
             "index_weights": (D, self.heads),
         }
 
-    def scores(self, every=1) -> tuple:
-        """Its queries times all keys, each of which stands for `every` tokens; none where an earlier layer chose."""
-        return (Score(self.heads, self.width, 0, self.width, 1, every=every),) if self.chooses else ()
+    def scores(self, tokens_per_key=1) -> tuple:
+        """Its queries times all keys, each of which stands for `tokens_per_key` tokens; none where an earlier layer chose."""
+        return (Score(self.heads, self.width, 0, self.width, 1, every=tokens_per_key),) if self.chooses else ()
 
 
 @record

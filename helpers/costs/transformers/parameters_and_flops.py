@@ -286,7 +286,7 @@ def works(
 
 
 @formula
-def kv_cache(c: Config, S, B=1, bytes_each=2, share=1, keep=0, scale=0, state=4):
+def kv_cache(c: Config, S, B=1, bytes_each=2, share=1, sink_tokens=0, scale=0, state_bytes=4):
     """Bytes of the KV cache of B sequences of S tokens.
 
     A full layer keeps 2·K·H numbers for each token, a local layer for the last `window` tokens only,
@@ -295,12 +295,12 @@ def kv_cache(c: Config, S, B=1, bytes_each=2, share=1, keep=0, scale=0, state=4)
     An indexer keeps one key of its width for each token more, layers that read another one's cache keep nothing, and linear
     attention keeps its state and the inputs of its convolution, however long the sequence is.
 
-    bytes_each  of a number: 2 for bf16, 1 for int8 and fp8, 0.5 for int4
-    share       layers of one kind that keep one cache together. A step reads it once for each of them all the same,
-                so share=1 gives the bytes that are read
-    keep        tokens at the start that local layers keep beside their window (attention sinks)
-    scale       bytes of the scales of one vector: a token's key, value, or latent vector in one KV head; 0: not quantised
-    state       bytes of a number in a state of linear attention, which is summed up in float32; its inputs have `bytes_each`
+    bytes_each   of a number: 2 for bf16, 1 for int8 and fp8, 0.5 for int4
+    share        layers of one kind that keep one cache together. A step reads it once for each of them all the same,
+                 so share=1 gives the bytes that are read
+    sink_tokens  tokens at the start that local layers keep beside their window (attention sinks)
+    scale        bytes of the scales of one vector: a token's key, value, or latent vector in one KV head; 0: not quantised
+    state_bytes  bytes of a number in a state of linear attention, which is summed up in float32; its inputs have `bytes_each`
 
     >>> kv_cache(Config(8192, 64, 64, 64, 128, 4 * 8192, 32000), 8192, bytes_each=1) / 2**30     # in GiB
     8.0
@@ -315,23 +315,25 @@ def kv_cache(c: Config, S, B=1, bytes_each=2, share=1, keep=0, scale=0, state=4)
     >>> f"{paged / kv_cache(model('gpt-oss-20b'), 131072):.2f}"
     '2.00'
     """
-    if plain(share, keep, scale) and (share < 1 or keep < 0 or scale < 0):
-        raise ValueError(f"share is 1 or more, keep and scale are 0 or more, got share={share}, {keep=}, {scale=}")
-    return B * sum(n_bytes for _, n_bytes in caches(c, S, bytes_each, share, keep, scale, state))
+    if plain(share, sink_tokens, scale) and (share < 1 or sink_tokens < 0 or scale < 0):
+        raise ValueError(
+            f"share is 1 or more, keep and scale are 0 or more, got share={share}, {sink_tokens=}, {scale=}"
+        )
+    return B * sum(n_bytes for _, n_bytes in caches(c, S, bytes_each, share, sink_tokens, scale, state_bytes))
 
 
 @formula
-def caches(c: Config, S, bytes_each=2, share=1, keep=0, scale=0, state=4) -> list[tuple]:
+def caches(c: Config, S, bytes_each=2, share=1, sink_tokens=0, scale=0, state_bytes=4) -> list[tuple]:
     """`kv_cache` of one sequence in its parts: (heads over which tp cuts it, None if it does not; bytes in all layers)."""
     out = []
     for kind, n in c.groups:
         mixer = c.mixer(kind)
         if kind.linear:
-            out.append((mixer.heads, n * (mixer.state * state + mixer.inputs * bytes_each)))
+            out.append((mixer.heads, n * (mixer.state * state_bytes + mixer.inputs * bytes_each)))
             continue
         for x in mixer.scores(kind.window):
             if x.own:
-                held = S if x.window is None else minimum(S, x.window + keep)
+                held = S if x.window is None else minimum(S, x.window + sink_tokens)
                 held = held if x.every == 1 else held / x.every
                 out.append((x.K, ceil(n / share) * held * (x.cached * bytes_each + x.vectors * scale)))
     return out

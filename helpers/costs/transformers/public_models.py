@@ -218,8 +218,8 @@ def _near(name: str) -> list[str]:
     of = get_close_matches(_family(name), dict.fromkeys(map(_family, MODELS)), n=1, cutoff=0.75)
     asked = _parts(name)
 
-    def distance(other: str):
-        letters, version, size = _parts(other)
+    def distance(candidate: str):
+        letters, version, size = _parts(candidate)
         apart = abs(log(size / asked[2])) if size and asked[2] else float(bool(asked[2]))
         return -len(letters & asked[0]), version != asked[1] and asked[1] is not None, apart
 

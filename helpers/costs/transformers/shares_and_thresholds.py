@@ -84,7 +84,7 @@ def attention_ratio(c: Config, T, count="all"):
 
 
 @formula
-def crossover(c: Config, against: Literal["matrices", "projections"] = "matrices", count: Literal[*PAIRS] = "all"):
+def crossover(c: Config, flops_of: Literal["matrices", "projections"] = "matrices", count: Literal[*PAIRS] = "all"):
     """Context T at which dot-product attention costs as much as "matrices" (all of the layers) or "projections" (Q, K, V, O).
 
     Exact; the "causal" one counts pairs and windows, so a model of local layers only may never get there: infinity.
@@ -102,7 +102,7 @@ def crossover(c: Config, against: Literal["matrices", "projections"] = "matrices
     """
     c.check_usual("the crossover", "shared_gate", "output_gate", "shared_kv", "gemma3n")
     f = flops(c, 1, 1, count="all")  # one token that sees itself: attention is FLOPs for each pair, L times
-    rest = f.projections if against == "projections" else f.layers - f.attention
+    rest = f.projections if flops_of == "projections" else f.layers - f.attention
     mean = rest / f.attention * c.L  # keys that a token must see, summed over layers
     if count == "all":
         return mean / c.L

@@ -125,7 +125,7 @@ def test_a_step_reads_the_cache_that_kv_cache_counts(name):
     for tp, keys in product((1, 2, 16), (100, 20000)):
         layers = operations(c, Deployment(tp=tp), Batch(decode=3, keys=keys), 3).layers
         read = sum(n.count * n.reading.cached for n in layers)
-        held, states = kv_cache(c, keys, 3, 1, state=0), sum(n.count * n.reading.state for n in layers)
+        held, states = kv_cache(c, keys, 3, 1, state_bytes=0), sum(n.count * n.reading.state for n in layers)
         if c.linear:
             mixers = sum(n for kind, n in c.groups if kind.linear)
             held -= 3 * mixers * c.linear.inputs

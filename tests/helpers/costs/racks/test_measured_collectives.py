@@ -69,7 +69,7 @@ def test_pieces_of_a_collective_tried_one_by_one():
     k, size, hops = replace(REACHED, own=0.0), 1e8, 14
     x = 2 * 7 / 8 * size / (k.ring_hopper * 4.5e11)
     tried = min((p + hops) * k.piece + (1 + hops / p) * x for p in range(1, 5000))
-    got = measured_seconds("AllReduce", size, chip("H100"), 8, algorithm="ring", k=k)
+    got = measured_seconds("AllReduce", size, chip("H100"), 8, algorithm="ring", reached=k)
     assert got + hops * k.piece == pytest.approx(k.launch + hops * k.latency + tried, rel=1e-3)
 
 
@@ -101,7 +101,7 @@ def test_the_switch_fills_its_pipeline_with_a_block_of_each_chip():
         round_, full = g * k.block / W, 1 + 1 / g
         for V in (1e6, 1e9, 1e12):
             x = full * V / W
-            got = measured_seconds("AllReduce", V, chip(name), g, algorithm="nvls", k=k)
+            got = measured_seconds("AllReduce", V, chip(name), g, algorithm="nvls", reached=k)
             assert got == pytest.approx(x + 1 / (1 / x + 1 / round_))
     rows = {r["size"]: r for r in ROWS if r["source"] == "coreweave" and r["chips"] == 72}
     assert all(bench.off(r, REACHED) < 0.12 for r in rows.values()) and min(rows) == 2**29
@@ -125,6 +125,6 @@ def test_errors_say_what_would_be_right():
             "exchange: way is one of 'dispatch', 'combine', not 'scatter'",
         ),
         (lambda: exchange(128, 7168, 300, chip("H800"), 2), "300 experts are different ones, and 16 domains have 256"),
-        (lambda: bus_bandwidth("AllReduce", 1e9, chip("H100"), 8, k=3), "bus_bandwidth: k is a Reached, not 3"),
+        (lambda: bus_bandwidth("AllReduce", 1e9, chip("H100"), 8, reached=3), "bus_bandwidth: k is a Reached, not 3"),
     )
     assert math.isfinite(bus_bandwidth("AllReduce", 1e9, chip("MI300X"), 4))

@@ -102,7 +102,7 @@ def test_kv_cache_layer_by_layer(name):
     held = sum(min(S, c.kind(i).window or S) for i in own) * each
     m = c.linear
     one = 8 * m.heads * m.key * m.value + 4 * (m.kernel - 1) * (2 * m.key_heads * m.key + m.heads * m.value) if m else 0
-    assert kv_cache(c, S, B=3, bytes_each=4, state=8) == 3 * (4 * held + states * one)
+    assert kv_cache(c, S, B=3, bytes_each=4, state_bytes=8) == 3 * (4 * held + states * one)
 
 
 @walks(MODELS)
