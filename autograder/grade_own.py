@@ -141,13 +141,13 @@ def check(notebooks: dict[str, Path], asked: bool, tree: Tree) -> int:
             try:
                 result, said, won = row(topic, path, tree)
                 shown = [table([result], "assignment")] if result.scores or result.notes else []
-                first = [total(won, after="")] if won else []
+                first = [total(won, exercise="")] if won else []
                 reports.append("\n".join([*first, name, *shown, *(["", *said] if said else [])]))
             except SourceError as error:
                 failed.append(str(error))
         stands += won
     if stands and (len(notebooks) > 1 or not reports):
-        reports.insert(0, total(stands, "In all" if len(notebooks) > 1 else "", after=""))
+        reports.insert(0, total(stands, "In all" if len(notebooks) > 1 else "", exercise=""))
     print(*reports, sep="\n\n")
     for why in failed:
         print(why, file=sys.stderr)

@@ -67,8 +67,8 @@ FAULTS = [
     Fault(
         "a kernel that computes something else",
         KERNELS,
-        r"\(j \+ way\) % n",
-        "(j + 2 * way) % n",
+        r"\(j \+ direction\) % n",
+        "(j + 2 * direction) % n",
         "tests/helpers/kernels/sharding/test_collectives.py",
     ),
     Fault(

@@ -67,7 +67,7 @@ def _around(note: str) -> str:
 
 def _ways(jaxpr) -> Iterator[str]:
     """Where each permute of a program takes things, in the order of `read`."""
-    for v in walk(jaxpr, choose=_busiest):
+    for v in walk(jaxpr, choose_branches=_busiest):
         if v.name == "ppermute":
             axes, pairs = v.eqn.params["axis_name"], v.eqn.params["perm"]
             axes = (axes,) if isinstance(axes, str) else axes

@@ -65,7 +65,7 @@ class Answer:
             self.shown.append((args, kwargs))
         self.given.append((expected, args))
         case = None if kwargs else args
-        self._state(lambda: self._compare(expected, args, kwargs, unseen=unseen), unseen, case)
+        self._state(lambda: self._compare(expected, args, kwargs, is_hidden=unseen), unseen, case)
 
     def equals(self, reference: Callable, **draws) -> None:
         """On random settings of the draws, and on their edges, the answer equals `reference`.
@@ -84,12 +84,12 @@ class Answer:
         def run():
             self.ahead = self._several([tuple(named.values()) for _, named in settings()])
             for expected, named in settings():
-                if message := self._compare(expected, tuple(named.values()), {}, named, unseen=True):
+                if message := self._compare(expected, tuple(named.values()), {}, named, is_hidden=True):
                     return message
 
         self.names, self.ours = list(draws), ours
         self.settings.append(settings)
-        self._state(run, unseen=True)
+        self._state(run, is_hidden=True)
 
     def _several(self, cases: list[tuple]) -> list[tuple]:
         """What the first of these calls give, where the answer is in another process, the last one first."""
@@ -125,28 +125,28 @@ class Answer:
         for sentence, array in mistakes:
             self.law(sentence, lambda f, array=array: not near(result(f), array, rtol))
 
-    def carries(self, ask: Callable, ours: Callable, *runs: tuple) -> None:
+    def carries(self, learner: Callable, reference: Callable, *arguments: tuple) -> None:
         """The state that is handed in counts, and the answer keeps none between calls.
 
-        ask    (function, state, input) -> (what is judged, the state after it), of the answer and of ours
-        ours   a function that does what is asked for
-        runs   (first state, inputs) of sequences
+        learner    (function, state, input) -> (what is judged, the state after it), of the answer and of the reference
+        reference  a function that does what is asked for
+        arguments  (first state, inputs) of sequences
 
-        The answer is given states that it has not made, those of ours: of all sequences in turn, and once more, the last first.
+        The answer is given states that it has not made, those of the reference: of all sequences in turn, and once more, the last first.
         """
         self.state = True
 
         def run():
             asked = []
-            for state, given in runs:
+            for state, given in arguments:
                 asked.append([])
                 for x in given:
-                    expected, after = ask(ours, copy.deepcopy(state), x)
+                    expected, after = learner(reference, copy.deepcopy(state), x)
                     asked[-1].append((state, x, expected))
                     state = after
             in_turn = [step for steps in zip_longest(*asked) for step in steps if step]
             for state, x, expected in (*in_turn, *reversed(in_turn)):
-                got, _ = ask(self._call, copy.deepcopy(state), x)
+                got, _ = learner(self._call, copy.deepcopy(state), x)
                 if same(got, expected, self.rtol):
                     return (
                         f"{self.name} does not use the state that it is given: the same state may come twice,"
@@ -207,15 +207,15 @@ class Answer:
         self.returned = True
         return got
 
-    def _raised(self, e: Exception, unseen: bool = False) -> str:
+    def _raised(self, error: Exception, is_hidden: bool = False) -> str:
         """What is said of what the answer raised when it was called last."""
-        if unseen and secret():
-            return f"{self.name} raised {raised.kind(e)} for numbers that it has not seen{raised.own_line(e)}."
+        if is_hidden and secret():
+            return f"{self.name} raised {raised.kind(error)} for numbers that it has not seen{raised.own_line(error)}."
         args, kwargs = self.asked or ((), {})
         call = self._call_text(args, kwargs) if callable(self.answer) else self.name
-        if len(call) > 60 and not raised.unnamed(e):  # what was raised is the news
-            return f"{raised.sentence(self.name, e)}. (The call: {call}.)"
-        return f"{raised.sentence(call, e)}."
+        if len(call) > 60 and not raised.unnamed(error):  # what was raised is the news
+            return f"{raised.sentence(self.name, error)}. (The call: {call}.)"
+        return f"{raised.sentence(call, error)}."
 
     def _raised_anyway(self) -> str:
         """What the answer raises for the first visible case, if it does: then no law is to blame."""
@@ -226,10 +226,10 @@ class Answer:
                 return self._raised(e) if raised.by_answer(e) else ""
         return ""
 
-    def _state(self, run: Callable, unseen: bool, case: tuple | None = None) -> None:
+    def _state(self, run: Callable, is_hidden: bool, case: tuple | None = None) -> None:
         """Keep a statement; if nobody has seen its numbers, what an answer raises there gives its type only: its text may hold them.
 
-        case   the arguments of the one call that it makes, if that is all
+        case  the arguments of the one call that it makes, if that is all
         """
 
         def told():
@@ -238,26 +238,26 @@ class Answer:
             except Exception as e:
                 if raised.is_ours(e) or not raised.by_answer(e):
                     raise
-                return self._raised(e, unseen)
+                return self._raised(e, is_hidden)
 
         told.case = case
         self.todo.append(told)
 
-    def _compare(self, expected, args, kwargs, named=None, unseen=False) -> str | None:
+    def _compare(self, expected, args, kwargs, arguments=None, is_hidden=False) -> str | None:
         got = self._call(*args, **kwargs)
         if got is Ellipsis or got is NotImplemented:
             raise NotImplementedError
         where = same(got, expected, self.rtol)
         if where is None:
             return None
-        told = self._said(*((), named) if named else (args, kwargs), got, unseen)
+        told = self._said(*((), arguments) if arguments else (args, kwargs), got, is_hidden)
         if got is None and callable(self.answer):
             return f"it returns nothing: does every way through it end with `return`?{told}"
         if isinstance(got, Mapping) and len({tuple(e) for e, _ in self.given if isinstance(e, Mapping)}) > 1:
             where = where if set(got) >= set(expected) else "an entry is missing"  # which one is part of the answer
         cases = cache(lambda: list(self._cases()) if callable(self.answer) else [])
         others = lambda: [(c.got, tuple(c.args.values())) for c in cases()]  # noqa: E731
-        causes = self.mistakes.leading(got, expected, args, kwargs, unseen, others)
+        causes = self.mistakes.leading(got, expected, args, kwargs, is_hidden, others)
         facts = lambda twice: how_off(cases() or [Case({}, got, expected)], self.rtol, self._call, self.ours, twice)  # noqa: E731
         # Three that lead to one value tell less than what the values have in common.
         return _sentence(len(causes) > 2 and facts(None) or either(causes) or facts(self.twice) or where) + told
@@ -283,14 +283,14 @@ class Answer:
                 with suppress(Exception):
                     yield Case(named, self._call(*named.values()), expected)
 
-    def _said(self, args, kwargs, got, unseen: bool) -> str:
+    def _said(self, args, kwargs, value, is_hidden: bool) -> str:
         """What was asked and what came. When a class is graded a hidden test gives neither, and a visible one not what came: an
         answer can return what another check has asked it."""
         if not callable(self.answer):
-            return "" if secret() else f" (your answer is {shown(got)}.)"
+            return "" if secret() else f" (your answer is {shown(value)}.)"
         if secret():
-            return "" if unseen else f" (this is about {self._call_text(args, kwargs)}.)"
-        return f" ({self._call_text(args, kwargs)} returned {shown(got)}.)"
+            return "" if is_hidden else f" (this is about {self._call_text(args, kwargs)}.)"
+        return f" ({self._call_text(args, kwargs)} returned {shown(value)}.)"
 
     def _call_text(self, args, kwargs) -> str:
         listed = [shown(a) for a in args] + [f"{k}={shown(v)}" for k, v in kwargs.items()]

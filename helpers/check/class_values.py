@@ -45,7 +45,7 @@ def once(key: tuple, basis: object, make: Callable):
     return kept[key][1]
 
 
-def identity(*things) -> tuple | None:
+def identity(*values) -> tuple | None:
     """What is equal for the same values and for functions that do the same; None if one may depend on what a learner wrote.
 
     >>> def adds(n):
@@ -54,33 +54,33 @@ def identity(*things) -> tuple | None:
     (True, False, None)
     """
     try:
-        return tuple(_identity(x, ()) for x in things)
+        return tuple(_identity(x, ()) for x in values)
     except Unknown:
         return None
 
 
-def _identity(x, around: tuple):
-    """Of one of them; around: the functions in which it stands."""
+def _identity(x, outer_functions: tuple):
+    """What is equal for the same value, which stands in `outer_functions`."""
     if type(x) in PLAIN:
         return type(x), x
     jax = sys.modules.get("jax")  # to import it takes long, and who has not done so has nothing of it
     if isinstance(x, NAMED) or jax and isinstance(x, (jax.Device, jax.sharding.Mesh)):
         return x
     if type(x) in (tuple, list):
-        return type(x), *(_identity(part, around) for part in x)
+        return type(x), *(_identity(part, outer_functions) for part in x)
     if type(x) is dict:
-        return dict, *(_identity(pair, around) for pair in x.items())
+        return dict, *(_identity(pair, outer_functions) for pair in x.items())
     if isinstance(x, np.ndarray) and x.dtype != object:
         return x.dtype.str, x.shape, x.tobytes()
     if type(x) is CACHED:
-        return _identity(x.__wrapped__, around)
+        return _identity(x.__wrapped__, outer_functions)
     if type(x) is not FunctionType or any(name in learners for name in read_by(x.__code__)):
         raise Unknown
-    if x in around:  # it calls itself
+    if x in outer_functions:  # it calls itself
         return x.__code__
     try:
         read = [cell.cell_contents for cell in x.__closure__ or ()]
     except ValueError:  # a name that has no value yet
         raise Unknown from None
     parts = x.__defaults__, x.__kwdefaults__, read
-    return x.__code__, *(_identity(part, (*around, x)) for part in parts)
+    return x.__code__, *(_identity(part, (*outer_functions, x)) for part in parts)

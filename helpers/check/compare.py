@@ -72,23 +72,23 @@ def _formula(frame) -> str:
     return f"{module}.{code.co_qualname}"
 
 
-def same(got, expected, rtol: float, floor: float = 1e-6) -> str | None:
+def same(value, expected, rtol: float, zero_tolerance: float = 1e-6) -> str | None:
     """None if the value is the expected one, else what differs, without saying what was expected.
 
-    floor  numbers of an array that are smaller than this share of its largest one may be off by rtol of that share
+    zero_tolerance  numbers of an array that are smaller than this share of its largest one may be off by rtol of that share
     """
-    if expected is Ellipsis or _near(got, expected, rtol):
+    if expected is Ellipsis or _near(value, expected, rtol):
         return None
     if expected is None or isinstance(expected, (str, bool)):
-        got = got.item() if getattr(got, "shape", None) == () else got  # NumPy's or JAX's
-        if type(got) is type(expected):
-            alike = "".join(got.split()) == "".join(expected.split()) if isinstance(got, str) else got == expected
+        value = value.item() if getattr(value, "shape", None) == () else value  # NumPy's or JAX's
+        if type(value) is type(expected):
+            alike = "".join(value.split()) == "".join(expected.split()) if isinstance(value, str) else value == expected
             return None if alike else "that is not it"
-        return _asked(expected, got)
-    array = isinstance(got, np.ndarray) or hasattr(got, "__array_namespace__")
+        return _asked(expected, value)
+    array = isinstance(value, np.ndarray) or hasattr(value, "__array_namespace__")
     if isinstance(expected, Mapping) or isinstance(expected, (tuple, list)) and not array:
-        return _same_entries(got, expected, rtol, floor)
-    return _same_number(got, expected, rtol, floor)
+        return _same_entries(value, expected, rtol, zero_tolerance)
+    return _same_number(value, expected, rtol, zero_tolerance)
 
 
 def near(x, y, rtol: float = 1e-3) -> bool:
@@ -120,20 +120,20 @@ def copied(x):
     return copy.deepcopy(x) if isinstance(x, np.ndarray | list | dict | set | bytearray) else x
 
 
-def as_before(x, before) -> bool:
+def as_before(x, copy) -> bool:
     """Whether something still is what it was when it was copied.
 
     >>> a = [1, np.zeros(2)]; b = copied(a); a[1] += 1
     >>> as_before(a, b), as_before(b, copied(b))
     (False, True)
     """
-    if isinstance(before, tuple | list):
-        return type(x) is type(before) and len(x) == len(before) and all(map(as_before, x, before))
-    if isinstance(before, dict):
-        return list(x) == list(before) and all(as_before(x[k], v) for k, v in before.items())
-    if isinstance(before, np.ndarray):
-        return x.shape == before.shape and x.tobytes() == before.tobytes()
-    return x is before or isinstance(before, set | bytearray | Number | str) and x == before
+    if isinstance(copy, tuple | list):
+        return type(x) is type(copy) and len(x) == len(copy) and all(map(as_before, x, copy))
+    if isinstance(copy, dict):
+        return list(x) == list(copy) and all(as_before(x[k], v) for k, v in copy.items())
+    if isinstance(copy, np.ndarray):
+        return x.shape == copy.shape and x.tobytes() == copy.tobytes()
+    return x is copy or isinstance(copy, set | bytearray | Number | str) and x == copy
 
 
 def sides(value):
@@ -156,22 +156,22 @@ def place_of(key, expected) -> str:
     return f"in entry {key!r}, " if isinstance(expected, Mapping) else f"value {key + 1} of {len(expected)}: "
 
 
-def _same_entries(got, expected, rtol, floor):
+def _same_entries(value, expected, rtol, zero_tolerance):
     """What differs in a dict, a tuple or a list: its form, or the first entry that is wrong."""
     keys = list(expected) if isinstance(expected, Mapping) else range(len(expected))
     if isinstance(expected, Mapping):
-        if not isinstance(got, Mapping):
-            return f"a dict with the entries {', '.join(map(str, expected))} is asked for, this is {kind(got)}"
-        if missing := [str(k) for k in expected if k not in got]:
+        if not isinstance(value, Mapping):
+            return f"a dict with the entries {', '.join(map(str, expected))} is asked for, this is {kind(value)}"
+        if missing := [str(k) for k in expected if k not in value]:
             return f"the entry {missing[0]!r} is missing"
-    elif not isinstance(got, (tuple, list)):
-        return f"{len(expected)} values are asked for, this is {kind(got)}"
-    elif len(got) != len(expected):
-        more = "more" if len(got) > len(expected) else "fewer"
-        return f"{len(expected)} values are asked for, these are {more if secret() else len(got)}"
+    elif not isinstance(value, (tuple, list)):
+        return f"{len(expected)} values are asked for, this is {kind(value)}"
+    elif len(value) != len(expected):
+        more = "more" if len(value) > len(expected) else "fewer"
+        return f"{len(expected)} values are asked for, these are {more if secret() else len(value)}"
     noise = 0.0 if isinstance(expected, Mapping) else ROUNDING * _largest(expected)
-    pairs = ((k, got[k], expected[k]) for k in keys)
-    differ = ((k, None if _is_rounding(g, e, noise) else same(g, e, rtol, floor)) for k, g, e in pairs)
+    pairs = ((k, value[k], expected[k]) for k in keys)
+    differ = ((k, None if _is_rounding(g, e, noise) else same(g, e, rtol, zero_tolerance)) for k, g, e in pairs)
     return next((place_of(k, expected) + difference for k, difference in differ if difference), None)
 
 
@@ -180,34 +180,36 @@ def _largest(numbers) -> float:
     return max((abs(float(x)) for x in numbers if type(x) in NUMBERS and abs(x) < WHOLE), default=0.0)
 
 
-def _is_rounding(got, expected, noise: float) -> bool:
+def _is_rounding(value, expected, noise: float) -> bool:
     """Whether a zero of a list came out as what rounding leaves of numbers as large as its others, as of 1 - (1 - p)."""
-    return noise > 0 and type(expected) in NUMBERS and expected == 0 and type(got) in NUMBERS and abs(got) <= noise
+    return noise > 0 and type(expected) in NUMBERS and expected == 0 and type(value) in NUMBERS and abs(value) <= noise
 
 
-def _near(got, expected, rtol: float) -> bool:
+def _near(value, expected, rtol: float) -> bool:
     """Whether two plain numbers are alike, as `_same_number` says it: most are, and NumPy takes ten times as long."""
-    for x in (got, expected):
+    for x in (value, expected):
         if type(x) not in NUMBERS or type(x) is int and abs(x) >= WHOLE:
             return False
-    g, e = float(got), float(expected)  # NumPy's own warn of an overflow
+    g, e = float(value), float(expected)  # NumPy's own warn of an overflow
     return g == e or abs(g - e) <= rtol * max(abs(e), 1e-12) < math.inf
 
 
-def _same_number(got, expected, rtol, floor):
+def _same_number(value, expected, rtol, zero_tolerance):
     try:
-        g, e = np.asarray(_plain(got)), np.asarray(_plain(expected))
+        g, e = np.asarray(_plain(value)), np.asarray(_plain(expected))
         if g.dtype == object or g.dtype.kind in "USb":
             raise TypeError
         g, e = (g, e) if "c" in g.dtype.kind + e.dtype.kind else (g.astype(float), e.astype(float))
     except (TypeError, ValueError):
-        return _asked(expected, got)
+        return _asked(expected, value)
     if g.shape != e.shape:
         if secret():
             return "the shape is not what was asked for"  # by its own an answer could tell what it was given
         shape = "empty" if not g.size else g.shape or "that of a single number"
         return f"the shape is {shape}, which is not what was asked for"
-    scale = np.maximum(np.abs(e), 1e-12 if e.ndim == 0 else np.abs(e[np.isfinite(e)]).max(initial=0) * floor + 1e-12)
+    scale = np.maximum(
+        np.abs(e), 1e-12 if e.ndim == 0 else np.abs(e[np.isfinite(e)]).max(initial=0) * zero_tolerance + 1e-12
+    )
     with np.errstate(all="ignore"):
         close = (g == e) | (np.abs(g - e) <= rtol * scale) & np.isfinite(g) & np.isfinite(e)
     if close.all():
@@ -231,13 +233,13 @@ def _plain(x):
         return float("inf") if x > 0 else -float("inf")
 
 
-def alike(got, expected, rtol: float) -> bool:
+def alike(value, expected, rtol: float) -> bool:
     """Whether the value is the expected one."""
-    return same(got, expected, rtol) is None
+    return same(value, expected, rtol) is None
 
 
-def _asked(expected, got) -> str:
-    return f"{kind(expected)} is asked for, this is {kind(got)}"
+def _asked(expected, value) -> str:
+    return f"{kind(expected)} is asked for, this is {kind(value)}"
 
 
 def kind(x) -> str:

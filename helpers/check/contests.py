@@ -117,7 +117,7 @@ CONTESTS = {
 }  # fmt: skip
 
 
-def standing(mine: float, every: Sequence[float], designs: str, printed: Callable[[float], str]) -> str:
+def standing(score: float, scores: Sequence[float], designs: str, formatter: Callable[[float], str]) -> str:
     """Where a design stands among all, and their histogram with its own place.
 
     >>> print(standing(2, [1, 1, 2, 4], "layouts", "{:.0f} s".format))
@@ -125,16 +125,18 @@ def standing(mine: float, every: Sequence[float], designs: str, printed: Callabl
     1 s █    ▄          ▄ 4 s
              ▲
     """
-    least, most, worse = every[0], every[-1], len(every) - bisect(every, mine * EQUAL)
+    least, most, worse = scores[0], scores[-1], len(scores) - bisect(scores, score * EQUAL)
     bin_of = lambda x: min(BINS - 1, int(BINS * (x / least - 1) / (most / least - 1 or 1) * EQUAL))  # noqa: E731
     bins = [0] * BINS
-    for x in every:
+    for x in scores:
         bins[bin_of(x)] += 1
     bars = "".join(HEIGHTS[-(-8 * n // max(bins))] for n in bins)
-    share = f"faster than {100 * worse // len(every)} % of all {len(every):,} {designs} that fit"
-    above = f"{100 * (mine / least - 1):.1f} % above the best" if mine > least * EQUAL else "and none is faster"
-    begin = f"{printed(least)} "
-    return f"{printed(mine)}: {share}, {above}.\n{begin}{bars} {printed(most)}\n{' ' * (len(begin) + bin_of(mine))}▲"
+    share = f"faster than {100 * worse // len(scores)} % of all {len(scores):,} {designs} that fit"
+    above = f"{100 * (score / least - 1):.1f} % above the best" if score > least * EQUAL else "and none is faster"
+    begin = f"{formatter(least)} "
+    return (
+        f"{formatter(score)}: {share}, {above}.\n{begin}{bars} {formatter(most)}\n{' ' * (len(begin) + bin_of(score))}▲"
+    )
 
 
 def contest(number: str, answer: Callable) -> None:

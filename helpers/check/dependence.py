@@ -44,32 +44,32 @@ ARRAYS = {"{} transposed": np.transpose, "the sign of {} changed": np.negative, 
 """What an argument may have been taken for."""
 
 
-def as_if(cases: Sequence[Case], alike: Callable, ours: Callable, least: int = FEW) -> str | None:
+def as_if(cases: Sequence[Case], is_alike: Callable, reference: Callable, min_cases: int = FEW) -> str | None:
     """Other arguments for which all that came would be right: one in another's place, one more, a part, another order.
 
-    alike  whether what came is what `ours` gives for other arguments
-    least  wrong cases in which it has to be
+    is_alike   whether what came is what `reference` gives for other arguments
+    min_cases  wrong cases in which it has to be
     """
     asked = [opened_args(case.args) for case in cases]
     counts = [name for name, value in asked[0].items() if not isinstance(value, float)]  # what loops run over
     sizes = {name: [size_of(args.get(name)) for args in asked] for name in counts}
     spans = {name: (min(known), max(known)) for name, known in sizes.items() if None not in known}
-    ours = brief(ours)
+    reference = brief(reference)
 
-    def is_right(case: Case, change: Callable) -> bool | None:
+    def is_right(case: Case, edit: Callable) -> bool | None:
         """Whether what came is right for the changed arguments; None where these do not go together."""
         try:
-            changed = change(opened_args(compare.copied(dict(case.args))))
+            changed = edit(opened_args(compare.copied(dict(case.args))))
             if not all(low <= size_of(changed[name]) <= high for name, (low, high) in spans.items()):
                 return None  # a loop may take long, or have no end
-            return bool(alike(case.got, ours(**_as_given(changed, case.args))))
+            return bool(is_alike(case.got, reference(**_as_given(changed, case.args))))
         except TimeoutError:
             return False
         except Exception:
             return None
 
     wrong_first = sorted(cases, key=lambda case: case.right)
-    enough = max(least, sum(not case.right for case in cases) / 2)
+    enough = max(min_cases, sum(not case.right for case in cases) / 2)
     for text, change in _changes(asked):
         matches = 0
         for case in wrong_first:
@@ -82,10 +82,10 @@ def as_if(cases: Sequence[Case], alike: Callable, ours: Callable, least: int = F
     return None
 
 
-def _as_given(opened: Mapping, args: Mapping) -> dict:
+def _as_given(opened_args: Mapping, args: Mapping) -> dict:
     """Opened arguments in the form of `args` again."""
-    inside = lambda value: {name: opened.get(name, x) for name, x in value.items()}  # noqa: E731
-    return {name: opened[name] if name in opened else inside(value) for name, value in args.items()}
+    inside = lambda value: {name: opened_args.get(name, x) for name, x in value.items()}  # noqa: E731
+    return {name: opened_args[name] if name in opened_args else inside(value) for name, value in args.items()}
 
 
 def _changes(cases: Sequence[dict]) -> Iterator[tuple[str, Callable]]:
@@ -159,14 +159,14 @@ def place(device: int, sizes: dict[str, int]) -> str:
     return ", ".join(f"{a} = {i}" for a, i in zip(sizes, np.unravel_index(device, list(sizes.values()))))
 
 
-def places(off: np.ndarray) -> str:
+def places(is_off: np.ndarray) -> str:
     """Where along one dimension those stand that are off, if they stand together or are few; else "".
 
     >>> places(np.array([[False, False, False], [False, True, True]]))
     'they stand at 1 of 2 along dimension 0'
     """
-    for j, n in enumerate(off.shape):
-        rows = np.flatnonzero(off.any(tuple(i for i in range(off.ndim) if i != j)))
+    for j, n in enumerate(is_off.shape):
+        rows = np.flatnonzero(is_off.any(tuple(i for i in range(is_off.ndim) if i != j)))
         few, run = len(rows) <= LISTED, rows[-1] - rows[0] + 1 == len(rows)
         if len(rows) < n and (few or run):
             where = f"{rows[0]} to {rows[-1]}" if run and len(rows) > 2 else listed(map(str, rows))
@@ -180,10 +180,12 @@ def listed(texts: Iterable[str]) -> str:
     return "; ".join(texts[:LISTED]) + (f" and {len(texts) - LISTED} more" if len(texts) > LISTED else "")
 
 
-def common_factor(got, wanted) -> float:
+def common_factor(value, expected) -> float:
     """The factor by which all numbers are off, if they are by one; 0 where there is nothing to compare."""
-    got, wanted = np.ravel(got), np.ravel(wanted)
-    return float(got @ wanted / (wanted @ wanted)) if np.any(wanted) and np.isfinite([got, wanted]).all() else 0.0
+    value, expected = np.ravel(value), np.ravel(expected)
+    if not np.any(expected) or not np.isfinite([value, expected]).all():
+        return 0.0
+    return float(value @ expected / (expected @ expected))
 
 
 @dataclass(frozen=True)

@@ -163,7 +163,7 @@ def drawn(
     reference = Reference(function, mistakes)
     basis = identity(function, draws, mistakes.rtol, mistakes.functions)
     of_class = lambda key, make: once((name, statement, key), basis, make)  # noqa: E731
-    own = inputs(OWN, name, draws, parts=parts, alike=reference.side, once=of_class)
+    own = inputs(OWN, name, draws, parts=parts, is_alike=reference.side, class_cache=of_class)
     cases = [(reference(named), named) for named in own]
     at_edges = of_class("edges", lambda: [(function(**compare.copied(named)), named) for named in edges(name, draws)])
     return cases + [(expected, compare.copied(named)) for expected, named in at_edges]

@@ -37,32 +37,32 @@ FACTORS = {
 def how_off(
     cases: Sequence[Case],
     rtol: float,
-    ask: Callable | None = None,
-    ours: Callable | None = None,
+    learner: Callable | None = None,
+    reference: Callable | None = None,
     twice: str | None = None,
 ) -> str | None:
     """A sentence without its full stop on what all wrong cases have in common, of their first wrong entry; None if nothing is known.
 
-    ask     the answer, for other arguments in their order; `ours` gives what is right, for those by name, without it the cases do
-    twice   what may have been counted twice where a value is off by exactly 2, "" if nothing can; with it, factors of units are told
+    learner  the answer, for other arguments in their order; `reference` gives what is right, for those by name, without it the cases do
+    twice    what may have been counted twice where a value is off by exactly 2, "" if nothing can; with it, factors of units are told
 
     >>> area = [Case({"a": a, "b": b}, a * a, a * b) for a, b in ((3, 5), (3, 10), (3, 7), (4, 4))]
-    >>> how_off(area, 1e-6, ask=lambda a, b: a * a, ours=lambda a, b: a * b)
+    >>> how_off(area, 1e-6, learner=lambda a, b: a * a, reference=lambda a, b: a * b)
     'it is the same whatever b is'
     >>> how_off([Case({"n": n}, n // 2, n / 2) for n in (4, 6, 5, 12, 9)], 1e-6)
     'it is right except where n is odd: there it is rounded down'
     """
     known = {repr(dict(c.args)): c.expected for c in cases}
-    ours = ours or (lambda **args: known[repr(args)])
+    reference = reference or (lambda **args: known[repr(args)])
     cases = [replace(c, right=compare.alike(c.got, c.expected, rtol)) for c in cases]
     where, path, cases = _first_wrong_entry(cases, rtol)
     wrong, right = [c for c in cases if not c.right], [c for c in cases if c.right]
     if not wrong:
         return None
     entry = lambda f: lambda **args: reduce(getitem, path, f(**args))  # noqa: E731
-    if ask and (ignored := _ignored(cases, rtol, entry(lambda **args: ask(*args.values())), entry(ours))):
+    if learner and (ignored := _ignored(cases, rtol, entry(lambda **args: learner(*args.values())), entry(reference))):
         return where + ignored
-    if like := as_if(cases, partial(compare.alike, rtol=rtol), entry(ours)):
+    if like := as_if(cases, partial(compare.alike, rtol=rtol), entry(reference)):
         return where + like
     if _all_reordered(wrong, rtol):
         return where + "these are the right ones, in another order"
@@ -115,16 +115,16 @@ def _reordered(case: Case, rtol: float) -> bool:
 # -- what it does not look at
 
 
-def _ignored(cases: Sequence[Case], rtol: float, ask: Callable, ours: Callable) -> str | None:
+def _ignored(cases: Sequence[Case], rtol: float, learner: Callable, reference: Callable) -> str | None:
     """An argument that may be exchanged for that of another case: the answer stays what it is, and what is right does not."""
     for name in cases[0].args:
         tried, moves, differ = 0, 0, [*{repr(c.args.get(name)): c for c in cases}.values()]
         for case, other in product(cases[:SOME], differ[:SOME]):
             with suppress(Exception):  # the two need not go together
                 args = case.args | {name: other.args[name]}
-                if not compare.alike(ask(**args), case.got, 1e-12):
+                if not compare.alike(learner(**args), case.got, 1e-12):
                     break
-                tried, moves = tried + 1, moves + (not compare.alike(ours(**args), case.expected, rtol))
+                tried, moves = tried + 1, moves + (not compare.alike(reference(**args), case.expected, rtol))
         else:
             if tried >= FEW and moves:
                 return f"it is the same whatever {name} is"

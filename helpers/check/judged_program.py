@@ -64,39 +64,41 @@ class Ran:
         _follow(jaxpr, [frozenset([i]) for i in range(len(jaxpr.invars))], found)
         return found
 
-    def made_of(self, *which: int) -> list:
+    def made_of(self, *arguments: int) -> list:
         """The arrays, as variables of the program, that are made of all these arguments, counted from 0."""
-        return [v for eqn, _, gives in self.origins for v, args in zip(eqn.outvars, gives) if frozenset(which) <= args]
+        return [
+            v for eqn, _, gives in self.origins for v, args in zip(eqn.outvars, gives) if frozenset(arguments) <= args
+        ]
 
-    def shapes_of(self, *which: int) -> list[tuple[int, ...]]:
+    def shapes_of(self, *arguments: int) -> list[tuple[int, ...]]:
         """Their shapes: scores are made of queries and keys."""
-        return [v.aval.shape for v in self.made_of(*which)]
+        return [v.aval.shape for v in self.made_of(*arguments)]
 
-    def largest_of(self, *which: int) -> int:
+    def largest_of(self, *arguments: int) -> int:
         """Numbers in the largest of these."""
-        return max(map(prod, self.shapes_of(*which)), default=0)
+        return max(map(prod, self.shapes_of(*arguments)), default=0)
 
-    def made_without(self, *which: int, shape: Callable[[tuple], bool]) -> int:
+    def made_without(self, *arguments: int, shape: Callable[[tuple], bool]) -> int:
         """Numbers in the arrays of other shapes that are made of all these arguments, loops run out, views not counted.
 
         Who works C keys at a time makes few of them; a product of that shape that is made for show hides none.
         """
-        these = set(self.made_of(*which))
+        these = set(self.made_of(*arguments))
         return self._made(lambda eqn: [v for v in eqn.outvars if v in these and not shape(v.aval.shape)])
 
-    def added_over(self, *these: int, but: Sequence[int]) -> list[int]:
+    def added_over(self, *arguments: int, but: Sequence[int]) -> list[int]:
         """Over how many numbers each product adds that has an operand made of all these arguments and of none of the others.
 
         In softmax(q · kᵀ) · v those with an operand made of v, not of q, add over the keys that meet a query at a time.
         """
         found = []
         for eqn, takes, _ in self.origins:
-            if eqn.primitive.name == "dot_general" and any(_made_of(args, these, but) for args in takes):
+            if eqn.primitive.name == "dot_general" and any(_made_of(args, arguments, but) for args in takes):
                 shape, ((over, _), _) = eqn.invars[0].aval.shape, eqn.params["dimension_numbers"]
                 found.append(prod(shape[i] for i in over))
         return found
 
-    def met_at_once(self, these: int, by: int, beside: int | None = None) -> int:
+    def met_at_once(self, argument: int, by: int, beside: int | None = None) -> int:
         """The most numbers of one argument that an operation joins with another: how many keys a query meets at once, times H.
 
         A number that is repeated along a new axis counts once; arrays that are only put beside each other do not meet. A sum of
@@ -109,7 +111,9 @@ class Ran:
             if name in SAME_NUMBERS:
                 distinct |= {id(v): sizes[0] for v in eqn.outvars}
             elif name not in OPENED | {"concatenate"} and any(by in args for args in takes):
-                meets = [n // (1 + (beside in args)) for n, args in zip(sizes, takes) if _made_of(args, [these], [by])]
+                meets = [
+                    n // (1 + (beside in args)) for n, args in zip(sizes, takes) if _made_of(args, [argument], [by])
+                ]
                 most = max(most, *meets, 0)
         return most
 
@@ -138,9 +142,9 @@ class Ran:
         """How many products it makes, loops run out: who works row by row makes many."""
         return self._counted(lambda v: v.name in MATMULS)
 
-    def _made(self, which: Callable) -> int:
+    def _made(self, variables_of: Callable) -> int:
         """Numbers in those arrays of each equation."""
-        return self._counted(lambda v: 0 if v.name in VIEWS else sum(map(size, which(v.eqn))))
+        return self._counted(lambda v: 0 if v.name in VIEWS else sum(map(size, variables_of(v.eqn))))
 
     def _counted(self, count: Callable) -> int:
         """The sum over all visits, loops run out; of a cond's branches the one with most counts."""
@@ -148,11 +152,11 @@ class Ran:
         def total(visits) -> int:
             return sum(v.times * count(v) for v in visits if not v.opens)
 
-        def most(branches, around=None):
-            return max(branches, key=lambda b: total(trace.walk(b, choose=most)))
+        def most(branches, context=None):
+            return max(branches, key=lambda b: total(trace.walk(b, choose_branches=most)))
 
         self._ends()
-        return total(trace.walk(self.jaxpr, choose=most))
+        return total(trace.walk(self.jaxpr, choose_branches=most))
 
     def moved(self, M: int) -> trace.Moved:
         """Bytes that it reads from slow memory and writes to it, if arrays of up to M bytes stay on the chip."""
@@ -185,14 +189,14 @@ def _refuse_hidden(jaxpr) -> None:
             raise Unclear(f"what stands inside {name} is not looked into: write the program without it")
 
 
-def _made_of(args: frozenset, these: Sequence[int], but: Sequence[int]) -> bool:
+def _made_of(args: frozenset, arguments: Sequence[int], but: Sequence[int]) -> bool:
     """Whether something that is made of `args` is made of all these arguments, and of none of the others."""
-    return args.issuperset(these) and args.isdisjoint(but)
+    return args.issuperset(arguments) and args.isdisjoint(but)
 
 
-def _follow(jaxpr, given: Sequence[frozenset], origins: list) -> list[frozenset]:
-    """Of which arguments each result is made, if the jaxpr's own ones are made of `given`."""
-    known = dict.fromkeys(jaxpr.constvars, frozenset()) | dict(zip(jaxpr.invars, given))
+def _follow(jaxpr, argument_sets: Sequence[frozenset], origins: list) -> list[frozenset]:
+    """Of which arguments each result is made, if the jaxpr's own ones are made of `argument_sets`."""
+    known = dict.fromkeys(jaxpr.constvars, frozenset()) | dict(zip(jaxpr.invars, argument_sets))
     made_of = lambda v: frozenset() if is_literal(v) else known[v]  # noqa: E731
     for eqn in needed(jaxpr):
         takes = [made_of(v) for v in eqn.invars]
@@ -202,33 +206,40 @@ def _follow(jaxpr, given: Sequence[frozenset], origins: list) -> list[frozenset]
     return [made_of(v) for v in jaxpr.outvars]
 
 
-def _through(eqn, takes: list[frozenset], origins: list) -> list[frozenset]:
+def _through(eqn, operand_sets: list[frozenset], origins: list) -> list[frozenset]:
     name, params = eqn.primitive.name, eqn.params
     if name in CALLS or name == "shard_map":
-        return _follow(open_jaxpr(params[CALLS.get(name, "jaxpr")]), takes, origins)
+        return _follow(open_jaxpr(params[CALLS.get(name, "jaxpr")]), operand_sets, origins)
     if name == "scan":
         fixed, carried = scan_counts(eqn)
-        return _loop(open_jaxpr(params["jaxpr"]), takes, fixed, carried, frozenset(), origins)
+        return _loop(open_jaxpr(params["jaxpr"]), operand_sets, fixed, carried, frozenset(), origins)
     if name == "while":
         tests, fixed = params["cond_nconsts"], params["body_nconsts"]
-        ends = frozenset().union(*takes[:tests])
-        return _loop(open_jaxpr(params["body_jaxpr"]), takes[tests:], fixed, len(takes) - tests - fixed, ends, origins)
+        ends = frozenset().union(*operand_sets[:tests])
+        return _loop(
+            open_jaxpr(params["body_jaxpr"]),
+            operand_sets[tests:],
+            fixed,
+            len(operand_sets) - tests - fixed,
+            ends,
+            origins,
+        )
     if name == "cond":
-        ways = [_follow(open_jaxpr(b), takes[1:], origins) for b in params["branches"]]
-        return [takes[0].union(*made_of) for made_of in zip(*ways)]
-    return [frozenset().union(*takes)] * len(eqn.outvars)
+        ways = [_follow(open_jaxpr(b), operand_sets[1:], origins) for b in params["branches"]]
+        return [operand_sets[0].union(*made_of) for made_of in zip(*ways)]
+    return [frozenset().union(*operand_sets)] * len(eqn.outvars)
 
 
-def _loop(body, takes, fixed: int, carried: int, ends: frozenset, origins) -> list[frozenset]:
+def _loop(body, operand_sets, n_constants: int, n_carried: int, end_sets: frozenset, origins) -> list[frozenset]:
     """What is carried is made of more from trip to trip, until nothing is new."""
-    state, rest = takes[fixed : fixed + carried], takes[fixed + carried :]
+    state, rest = operand_sets[n_constants : n_constants + n_carried], operand_sets[n_constants + n_carried :]
     while True:
         inside: list = []
-        gives = _follow(body, [*takes[:fixed], *state, *rest], inside)
-        before, state = state, [a | b | ends for a, b in zip(state, gives)]
+        gives = _follow(body, [*operand_sets[:n_constants], *state, *rest], inside)
+        before, state = state, [a | b | end_sets for a, b in zip(state, gives)]
         if before == state:
             origins += inside
-            return [*state, *gives[carried:]]
+            return [*state, *gives[n_carried:]]
 
 
 def once() -> dict[str, int]:
@@ -240,18 +251,18 @@ def once() -> dict[str, int]:
     return {"xla_backend_optimization_level": 0} if jax.default_backend() == "cpu" else {}
 
 
-def ran(f: Callable, arrays: Sequence, right: Callable, rtol: float = 1e-3) -> Ran:
-    """The program of `f` for these arrays, after it was run on them and gave what `right` gives.
+def ran(f: Callable, arrays: Sequence, reference: Callable, rtol: float = 1e-3) -> Ran:
+    """The program of `f` for these arrays, after it was run on them and gave what `reference` gives.
 
-    right  a function of the same arrays; where it gives `...`, anything is right
+    reference  a function of the same arrays; where it gives `...`, anything is right
 
     Numbers may be off by rtol of their own size, or of a tenth of the largest number if that is more. Otherwise the learner reads
     that the program which is counted is wrong.
     """
-    return all_ran(f, [arrays], right, rtol)[0]
+    return all_ran(f, [arrays], reference, rtol)[0]
 
 
-def all_ran(f: Callable, cases: Sequence[Sequence], right: Callable, rtol: float = 1e-3) -> list[Ran]:
+def all_ran(f: Callable, cases: Sequence[Sequence], reference: Callable, rtol: float = 1e-3) -> list[Ran]:
     """`ran` for several lists of arrays: each has a trace of its own, and all run together, for most of the time is XLA's."""
     programs = [Ran(f, arrays) for arrays in cases]
     if too_large := next((program for program in programs if program.largest > LARGEST), None):
@@ -260,7 +271,7 @@ def all_ran(f: Callable, cases: Sequence[Sequence], right: Callable, rtol: float
         )
     run = jax.jit(lambda cases: [p(*arrays) for p, arrays in zip(programs, cases)], compiler_options=once())
     for program, arrays, got in zip(programs, cases, run(cases)):
-        if where := compare.same(got, right(*arrays), rtol, floor=0.1):
+        if where := compare.same(got, reference(*arrays), rtol, zero_tolerance=0.1):
             raise Unclear(
                 f"for arrays of the shapes {_shapes(program)} the program that is counted gives a wrong result: {where}. "
                 f"If small arrays are right, {WHY}"

@@ -28,10 +28,10 @@ class Mistake:
     leads_to: object
     case: tuple
 
-    def value(self, args: tuple, kwargs: dict, unseen: bool):
+    def value(self, args: tuple, kwargs: dict, is_hidden: bool):
         """What it leads to with these arguments; None if that is not known."""
         if not callable(self.leads_to):
-            return None if unseen or (self.case and not _alike(args, self.case)) else self.leads_to
+            return None if is_hidden or (self.case and not _alike(args, self.case)) else self.leads_to
         try:
             return self.leads_to(*args, **kwargs)
         except Exception:  # a mistake need not make sense for every input
@@ -51,34 +51,36 @@ class Mistakes:
         """Those of the arguments, which lead to a value in every case."""
         return [mistake.leads_to for mistake in self.named if callable(mistake.leads_to)]
 
-    def leading(self, got, expected, args: tuple, kwargs: dict, unseen: bool, others: Callable) -> list[str]:
+    def leading(
+        self, wrong_value, expected, args: tuple, kwargs: dict, is_hidden: bool, other_cases: Callable
+    ) -> list[str]:
         """The messages of mistakes that lead to this value: those first that lead to the answer's other values as well, and then
         those that state most entries.
 
-        others  gives (what was given, arguments) of other cases
+        other_cases  gives (what was given, arguments) of other cases
         """
-        values = ((mistake, mistake.value(args, kwargs, unseen)) for mistake in self.named)
+        values = ((mistake, mistake.value(args, kwargs, is_hidden)) for mistake in self.named)
         leading = [
             (mistake, value)
             for mistake, value in values
-            if value is not None and self._same(got, value) and self._first(got, expected, value)
+            if value is not None and self._same(wrong_value, value) and self._first(wrong_value, expected, value)
         ]
         if len({mistake.message for mistake, _ in leading}) > 1:
-            known = list(others())
+            known = list(other_cases())
             leading.sort(key=lambda pair: (not self._agrees(pair[0], known), -_entries(pair[1])))
         return list(dict.fromkeys(mistake.message for mistake, _ in leading))
 
-    def _agrees(self, mistake: Mistake, others: Sequence[tuple]) -> bool:
+    def _agrees(self, mistake: Mistake, other_cases: Sequence[tuple]) -> bool:
         """Whether a mistake leads to what the answer gives in other cases, as far as it says anything of them."""
-        values = ((got, mistake.value(args, {}, unseen=not mistake.case)) for got, args in others)
+        values = ((got, mistake.value(args, {}, is_hidden=not mistake.case)) for got, args in other_cases)
         return all(value is None or self._same(got, value) for got, value in values)
 
     def found(self, expected, args: tuple) -> tuple[bool, ...]:
         """Of each function of the arguments whether it gives another value than the expected one."""
-        values = [m.value(args, {}, unseen=True) for m in self.named if callable(m.leads_to)]
+        values = [m.value(args, {}, is_hidden=True) for m in self.named if callable(m.leads_to)]
         return tuple(value is not None and not self._same(expected, value) for value in values)
 
-    def _first(self, got, expected, value) -> bool:
+    def _first(self, wrong_value, expected, value) -> bool:
         """Whether a mistake explains the first entry that is wrong: one that comes before those that it states has another cause.
 
         An entry that is stated as `...` may be wrong by the same mistake; one that the case leaves open comes before all others.
@@ -86,9 +88,9 @@ class Mistakes:
         if isinstance(expected, Mapping) and isinstance(value, Mapping) and value.keys() <= expected.keys():
             if any(expected[k] is ... and v is not ... for k, v in value.items()):
                 return True
-            entries = [(got.get(k), e, value.get(k, e)) for k, e in expected.items()]
+            entries = [(wrong_value.get(k), e, value.get(k, e)) for k, e in expected.items()]
         elif isinstance(expected, tuple | list) and isinstance(value, tuple | list) and len(value) == len(expected):
-            entries = list(zip(got, expected, value))
+            entries = list(zip(wrong_value, expected, value))
         else:
             return not self._same(expected, value)
         wrong = [(e, v) for g, e, v in entries if v is not ... and not self._same(g, e)]

@@ -101,9 +101,9 @@ def _text(error: BaseException) -> str:
     return first_line(error) + at_line(*last_own_line(error))
 
 
-def broken(used: Iterable[str]) -> str:
+def broken(names: Iterable[str]) -> str:
     """A sentence on the first of these names whose cell ended badly, or defines something else now; "" if there is none."""
-    for name in used:
+    for name in names:
         if name in _broken:
             return f"The cell that defines {name} ended with {_broken[name]}. {NOT_JUDGED[:-1]}: mend that cell, run it, then this one."
         if name in _gone:
@@ -184,7 +184,7 @@ def apart(cell: Callable) -> tuple[Callable, list[str]]:
     return FunctionType(cell.__code__, scope, cell.__name__, cell.__defaults__, cell.__closure__), answers
 
 
-def bring(given: dict[str, object], kernel: dict[str, object]) -> None:
+def bring(course_values: dict[str, object], kernel: dict[str, object]) -> None:
     """Put what the course gives into a kernel that lacks it, because answers use it too."""
-    for name, value in given.items():
+    for name, value in course_values.items():
         kernel.setdefault(name, value)

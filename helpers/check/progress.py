@@ -148,13 +148,15 @@ def say(sentence: str) -> None:
         print(sentence)
 
 
-def merged(old: dict | None, new: dict) -> dict:
+def merged(old_record: dict | None, new_record: dict) -> dict:
     """Two records of a part: the most that was won, by what it is worth now, and the earlier days."""
-    if not old:
-        return new
-    won = min(max(old["won"], new["won"]), new["of"])
-    days = {key: min(filter(None, (old.get(key), new.get(key))), default=None) for key in ("begun", "passed")}
-    return {"won": won, "of": new["of"], "tries": max(old["tries"], new["tries"]), **days}
+    if not old_record:
+        return new_record
+    won = min(max(old_record["won"], new_record["won"]), new_record["of"])
+    days = {
+        key: min(filter(None, (old_record.get(key), new_record.get(key))), default=None) for key in ("begun", "passed")
+    }
+    return {"won": won, "of": new_record["of"], "tries": max(old_record["tries"], new_record["tries"]), **days}
 
 
 def note(exercise: str, part: str, won: float, worth: float, tries: int) -> None:
@@ -232,29 +234,29 @@ def following(standings: Sequence[Standing]) -> str:
     return next((s.number for s in standings if not s.passed), "")
 
 
-def total(standings: Sequence[Standing], title: str = "", after: str | None = None) -> str:
+def total(standings: Sequence[Standing], title: str = "", exercise: str | None = None) -> str:
     """Points, exercises passed, and what is next.
 
-    title  of these exercises, if they are not one chapter
-    after  what is next on a path that leads elsewhere than to the next of these
+    title     of these exercises, if they are not one chapter
+    exercise  what is next on a path that leads elsewhere than to the next of these
 
     >>> total([Standing("3.1", 3, 3), Standing("3.2", 2, 1, begun=True), Standing("3.3", 4)])
     'Chapter 3: 4 of 9 points, 1 of 3 exercises passed; next: 3.2.'
     """
     title = title or f"Chapter {standings[0].number.split('.')[0]}"
     won, points = sum(min(s.won, s.points) for s in standings), sum(s.points for s in standings)
-    after = following(standings) if after is None else after
+    exercise = following(standings) if exercise is None else exercise
     said = f"{title}: {won:g} of {points:g} points, {sum(s.passed for s in standings)} of {len(standings)} exercises passed"
-    return f"{said}; next: {after}." if after else f"{said}."
+    return f"{said}; next: {exercise}." if exercise else f"{said}."
 
 
-def bar(done: int, total: int) -> str:
+def bar(passed: int, total: int) -> str:
     """How much is done, in ten parts; full only when all is.
 
     >>> bar(0, 30), bar(1, 30), bar(29, 30), bar(30, 30)
     ('▱▱▱▱▱▱▱▱▱▱', '▰▱▱▱▱▱▱▱▱▱', '▰▰▰▰▰▰▰▰▰▱', '▰▰▰▰▰▰▰▰▰▰')
     """
-    full = max(done * 10 // total, done > 0) if total else 0
+    full = max(passed * 10 // total, passed > 0) if total else 0
     return "▰" * full + "▱" * (10 - full)
 
 
@@ -267,12 +269,12 @@ def standings(text: str, parts: Parts) -> list[Standing]:
     ]
 
 
-def state(m: re.Match, parts: Parts) -> str:
+def state(match: re.Match, parts: Parts) -> str:
     """The last cell of an exercise's line."""
-    own = parts.get(m["number"])
-    if m["state"].strip() == BY_HAND or not own:
-        return m["state"] if m["state"].strip() == BY_HAND else " "
-    one = Standing(m["number"], float(m["points"]), won(parts, m["number"]), True)
+    own = parts.get(match["number"])
+    if match["state"].strip() == BY_HAND or not own:
+        return match["state"] if match["state"].strip() == BY_HAND else " "
+    one = Standing(match["number"], float(match["points"]), won(parts, match["number"]), True)
     days = [part.get("passed") or part["begun"] for part in own.values()]
     if one.passed:
         return f" passed {max(days)} "
@@ -302,9 +304,9 @@ def with_state(text: str, parts: Parts) -> str:
     every = standings(text, parts)
     text = ROW.sub(lambda m: f"{m['kept']}{state(m, parts)}|", text)
 
-    def chapter(m: re.Match) -> str:
-        own = [s for s in every if m[2] in (None, s.number.split(".")[0])]
-        return m[1] + sums(own, rows) if own else m[0]
+    def chapter(match: re.Match) -> str:
+        own = [s for s in every if match[2] in (None, s.number.split(".")[0])]
+        return match[1] + sums(own, rows) if own else match[0]
 
     return SUM.sub(chapter, text)
 

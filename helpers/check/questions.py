@@ -64,7 +64,7 @@ def number(text: str) -> float:
     return float(over) / (float(under) if under else 1.0)
 
 
-def parse(lines: Sequence[str], unit: str | None = None, within: float = WITHIN) -> Question:
+def parse(lines: Sequence[str], unit: str | None = None, tolerance: float = WITHIN) -> Question:
     """The question of a directive's body; ValueError says what its form lacks.
 
     >>> parse(["Is ReLU compute-bound?", "", "? yes: it does one FLOP for four bytes.", "= no: right at any size."]).right.value
@@ -84,7 +84,7 @@ def parse(lines: Sequence[str], unit: str | None = None, within: float = WITHIN)
             'A question needs a text, one line "= answer: why" and at least one line "? mistake: what to tell"; '
             f"this one begins {text[:40]!r} and has {[r.value for r in replies]}."
         )
-    found = Question(text, replies, unit, within)
+    found = Question(text, replies, unit, tolerance)
     if unit is not None:
         _apart(found)
     return found
@@ -103,10 +103,10 @@ def _apart(question: Question) -> None:
             )
 
 
-def _near(given: float, wanted: float, within: float) -> bool:
+def _near(guess: float, value: float, tolerance: float) -> bool:
     """Whether a number counts as another: up to the tolerance, or as its two digits; a count (tolerance 0) only as itself."""
-    rounded = within > 0 and given == float(f"{wanted:.2g}")
-    return given == wanted or rounded or abs(given - wanted) <= within * abs(wanted)
+    rounded = tolerance > 0 and guess == float(f"{value:.2g}")
+    return guess == value or rounded or abs(guess - value) <= tolerance * abs(value)
 
 
 ROUNDS = 10_000
@@ -136,7 +136,7 @@ def hashed(x: float, salt: str) -> str:
 PREFIX = "the digits are right and the power of ten is not: look at units and prefixes"
 
 
-def verdict(given: float, replies: Mapping[float, str], right: float, within: float = WITHIN) -> tuple[bool, str]:
+def verdict(guess: float, replies: Mapping[float, str], answer: float, tolerance: float = WITHIN) -> tuple[bool, str]:
     """(whether a number is the answer, what it is told).
 
     >>> verdict(240, {243: "C/W.", 122: "two bytes a weight."}, 243)
@@ -146,15 +146,15 @@ def verdict(given: float, replies: Mapping[float, str], right: float, within: fl
     >>> verdict(243e3, {243: "C/W."}, 243), verdict(100, {243: "C/W."}, 243)
     ((False, 'the digits are right and the power of ten is not: look at units and prefixes.'), (False, 'too small.'))
     """
-    if _near(given, right, within):
-        return True, replies[right]
+    if _near(guess, answer, tolerance):
+        return True, replies[answer]
     for value, text in replies.items():
-        if value != right and _near(given, value, within):
+        if value != answer and _near(guess, value, tolerance):
             return False, text
-    power = round(math.log10(given / right)) if 0 < given < math.inf and 0 < right < math.inf else 0
-    if power and _near(given, right * 10.0**power, within):
+    power = round(math.log10(guess / answer)) if 0 < guess < math.inf and 0 < answer < math.inf else 0
+    if power and _near(guess, answer * 10.0**power, tolerance):
         return False, f"{PREFIX}."
-    return False, f"too {'small' if given < right else 'large'}."
+    return False, f"too {'small' if guess < answer else 'large'}."
 
 
 def names(text: str) -> list[str]:

@@ -42,40 +42,42 @@ class Changed(Unclear):
         super().__init__("the answer changes an argument in place: work on a copy")
 
 
-def sentence(called: str, e: Exception) -> str:
+def sentence(name: str, error: Exception) -> str:
     """A sentence without its full stop.
 
-    called  the call that raised it, as the learner would write it, or the answer's name
+    name  the call that raised it, as the learner would write it, or the answer's name
     """
-    if getattr(e, "ours", False):  # of the process that answers run in, and no exception of the learner's
-        return f"{called}: {e}"
-    said = f"{called} raised {kind(e)}: {text(e)}".rstrip(": ").rstrip(".") + own_line(e)
-    return f"{said}. If a cell above defines {e.name}, run that one first. {NOT_JUDGED[:-1]}" if unnamed(e) else said
+    if getattr(error, "ours", False):  # of the process that answers run in, and no exception of the learner's
+        return f"{name}: {error}"
+    said = f"{name} raised {kind(error)}: {text(error)}".rstrip(": ").rstrip(".") + own_line(error)
+    if unnamed(error):
+        said = f"{said}. If a cell above defines {error.name}, run that one first. {NOT_JUDGED[:-1]}"
+    return said
 
 
-def kind(e: BaseException) -> str:
+def kind(error: BaseException) -> str:
     """The type of an exception; one that Python or JAX has where numbers are secret: others may be named after them."""
-    known = ("builtins", "jax") if _sealed(e) else ("",)
-    return next((c.__name__ for c in type(e).__mro__ if c.__module__.startswith(known)), "Exception")
+    known = ("builtins", "jax") if _sealed(error) else ("",)
+    return next((c.__name__ for c in type(error).__mro__ if c.__module__.startswith(known)), "Exception")
 
 
-def text(e: BaseException) -> str:
+def text(error: BaseException) -> str:
     """What an exception says; nothing if an answer says it where numbers are secret: it may tell those of another check."""
-    return "" if _sealed(e) else first_line(e)
+    return "" if _sealed(error) else first_line(error)
 
 
-def _sealed(e: BaseException) -> bool:
-    return getattr(e, "by_graded_answer", False) and secret() != ""
+def _sealed(error: BaseException) -> bool:
+    return getattr(error, "by_graded_answer", False) and secret() != ""
 
 
-def unnamed(e: BaseException) -> bool:
+def unnamed(error: BaseException) -> bool:
     """Whether an answer reads a name that this kernel does not know: a slip, or an earlier answer whose cell has not run yet."""
-    return type(e) is NameError and bool(e.name)
+    return type(error) is NameError and bool(error.name)
 
 
-def own_line(e: BaseException) -> str:
+def own_line(error: BaseException) -> str:
     """ ", at line 3: `…`": the last line of the learner's own cells that was at work; "" if there is none."""
-    return at_line(*last_own_line(e, inside=False))
+    return at_line(*last_own_line(error, in_call=False))
 
 
 def line_at_work(frame) -> str:
@@ -92,18 +94,18 @@ def at_line(number: int, text: str) -> str:
     return f", at line {number}: `{textwrap.shorten(text, 120, placeholder=' …')}`" if text else ""
 
 
-def last_own_line(e: BaseException, inside: bool = True) -> tuple[int, str]:
+def last_own_line(error: BaseException, in_call: bool = True) -> tuple[int, str]:
     """(its number, its text) of the last line of a learner's cell that was at work; an exception from elsewhere brings them along.
 
-    inside  look from the start of the traceback; otherwise under `called` only, since a check is a cell as well
+    in_call  look from the start of the traceback; otherwise under `called` only, since a check is a cell as well
     """
-    if known := getattr(e, "own_line", None):
+    if known := getattr(error, "own_line", None):
         return known
-    found, tb = (0, ""), e.__traceback__
+    found, tb = (0, ""), error.__traceback__
     while tb:
         code = tb.tb_frame.f_code
-        inside = inside or code is called.__code__
-        text = inside and _is_cell(code.co_filename) and linecache.getline(code.co_filename, tb.tb_lineno).strip()
+        in_call = in_call or code is called.__code__
+        text = in_call and _is_cell(code.co_filename) and linecache.getline(code.co_filename, tb.tb_lineno).strip()
         found = (tb.tb_lineno, text) if text else found
         tb = tb.tb_next
     return found
@@ -148,7 +150,7 @@ def limited(seconds: int = 60):
         signal.signal(signal.SIGALRM, before)
 
 
-def brief(f: Callable, lines: int = 1_000_000, in_all: int = 8_000_000) -> Callable:
+def brief(f: Callable, lines: int = 1_000_000, total_lines: int = 8_000_000) -> Callable:
     """f, which raises after so many lines outside of packages, of a call or in all: over arguments that nobody chose a loop may never end.
 
     Lines and not seconds, so that a busy machine tells the same; 8 million that do nothing else take 3 s.
@@ -156,7 +158,7 @@ def brief(f: Callable, lines: int = 1_000_000, in_all: int = 8_000_000) -> Calla
     ran = count()
 
     def counted(**args):
-        before, last = sys.gettrace(), min(next(ran) + lines, in_all)
+        before, last = sys.gettrace(), min(next(ran) + lines, total_lines)
 
         def look(frame, event, _):
             if next(ran) > last:
@@ -245,14 +247,14 @@ class Watched:
         raise Unclear(f"Your function cannot be stopped{line}: restart the kernel, which ends it; what you wrote stays")
 
 
-def by_answer(e: BaseException) -> bool:
+def by_answer(error: BaseException) -> bool:
     """Whether an exception is the answer's: a line of its own was at work, or the call itself failed.
 
     What a library raises under an answer without one, or in a rule that looks at a result, is not.
     """
-    if hasattr(e, "own_line") or getattr(e, "ours", False):  # of the process that answers run in
+    if hasattr(error, "own_line") or getattr(error, "ours", False):  # of the process that answers run in
         return True
-    frames = [frame for frame, _ in traceback.walk_tb(e.__traceback__)]
+    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
     at = next((i for i, frame in enumerate(frames) if frame.f_code is called.__code__), None)
     if at is None:  # a check may call it by itself
         return any(_is_cell(f.f_code.co_filename) and f.f_code.co_filename != check_cell for f in frames)
@@ -264,29 +266,29 @@ def _in_library(frame) -> bool:
     return file.startswith(LIBRARIES) or "site-packages" in file or "dist-packages" in file
 
 
-def undone(e: BaseException) -> bool:
+def undone(error: BaseException) -> bool:
     """Whether an answer says itself that it is not done; a library that has something not yet says what."""
-    if not isinstance(e, NotImplementedError):
+    if not isinstance(error, NotImplementedError):
         return False
-    *_, (last, _) = traceback.walk_tb(e.__traceback__)
-    return not str(e) or hasattr(e, "own_line") or not _in_library(last)
+    *_, (last, _) = traceback.walk_tb(error.__traceback__)
+    return not str(error) or hasattr(error, "own_line") or not _in_library(last)
 
 
-def is_ours(e: BaseException) -> bool:
+def is_ours(error: BaseException) -> bool:
     """Whether an exception has a sentence of ours, or says that the answer is not done: it is told as it is."""
-    return undone(e) or isinstance(e, (OffLimits, Unclear)) or getattr(e, "ours", False)
+    return undone(error) or isinstance(error, (OffLimits, Unclear)) or getattr(error, "ours", False)
 
 
-def of_machine(e: BaseException) -> bool:
+def of_machine(error: BaseException) -> bool:
     """Whether no value of an answer can lead to this: the check or the machine lacks something."""
-    of_module = isinstance(getattr(e, "obj", None), ModuleType)
+    of_module = isinstance(getattr(error, "obj", None), ModuleType)
     kinds = NameError, ImportError, OSError, MemoryError
-    return isinstance(e, kinds) or of_module or type(e).__name__ == "JaxRuntimeError"
+    return isinstance(error, kinds) or of_module or type(error).__name__ == "JaxRuntimeError"
 
 
-def unjudged(e: BaseException) -> str:
+def unjudged(error: BaseException) -> str:
     """What is said of an exception that is not the answer's."""
-    what = f"{type(e).__name__}: {first_line(e)}".rstrip(": ").rstrip(".")
+    what = f"{type(error).__name__}: {first_line(error)}".rstrip(": ").rstrip(".")
     return f"This could not be checked, and no line of yours was at work: {what}. {NOT_JUDGED}"
 
 
@@ -302,5 +304,5 @@ def attempt(run, name: str) -> tuple:
         return None, f"{sentence(name, e)}." if by_answer(e) else unjudged(e)
 
 
-def first_line(e: BaseException) -> str:
-    return textwrap.shorten((str(e).splitlines() or [""])[0], 200, placeholder=" …")
+def first_line(error: BaseException) -> str:
+    return textwrap.shorten((str(error).splitlines() or [""])[0], 200, placeholder=" …")

@@ -22,8 +22,8 @@ TRIES = 100  # of moved values, until a case has as many on each side of every e
 class Moved(random.Random):
     """The class's draws, of which those from many values are the submission's own: seeds of arrays, say."""
 
-    def __init__(self, shared: str, submission: str):
-        super().__init__(shared)
+    def __init__(self, class_seed: str, submission: str):
+        super().__init__(class_seed)
         self.own = random.Random(submission)
 
     def getrandbits(self, k: int) -> int:
@@ -90,20 +90,20 @@ def inputs(
     draws: dict[str, Draw],
     shapes: bool = False,
     parts: bool = False,
-    alike: Callable | None = None,
-    once: Callable = lambda key, make: make(),
+    is_alike: Callable | None = None,
+    class_cache: Callable = lambda key, make: make(),
 ) -> Iterator[dict]:
     """n settings of the draws, fixed by the name and by COURSE_SEED (default 0), or by seeds made from a secret.
 
-    shapes  they are sizes of arrays, the same for everybody
-    parts   parts of the answer have points of their own: near the class's, and each submission's own
-    alike   what a setting's values must leave as the class's have it, with parts: the side of each edge that they are on
-    once    (key, a function) -> what that gives, which is one for a class
+    shapes       they are sizes of arrays, the same for everybody
+    parts        parts of the answer have points of their own: near the class's, and each submission's own
+    is_alike     what a setting's values must leave as the class's have it, with parts: the side of each edge that they are on
+    class_cache  (key, a function) -> what that gives, which is one for a class
     """
     for i in range(n):
         at = {k: f"{name}/{k}/{i}" for k in draws}
         if parts:
-            yield _beside(draws, at, alike, once)
+            yield _beside(draws, at, is_alike, class_cache)
         else:
             chosen = "0" if shapes else seed()
             yield {k: d(random.Random(f"{chosen}/{at[k]}")) for k, d in draws.items()}
@@ -115,16 +115,16 @@ def rng(name: str) -> np.random.Generator:
     return np.random.default_rng(drawn["seed"])
 
 
-def _beside(draws: dict[str, Draw], names: dict[str, str], alike: Callable | None, once: Callable) -> dict:
+def _beside(draws: dict[str, Draw], names: dict[str, str], is_alike: Callable | None, class_cache: Callable) -> dict:
     """A setting near the class's; the class's own, should none be found that is alike."""
     shared = {k: f"{seed().partition('-')[0]}/{names[k]}" for k in draws}  # of the seed what a class has in common
     own = ({k: d(Moved(shared[k], f"{seed()}/{names[k]}/{n}")) for k, d in draws.items()} for n in range(TRIES))
-    if alike is None:
+    if is_alike is None:
         return next(own)
 
     def of_class():
         theirs = {k: d(random.Random(shared[k])) for k, d in draws.items()}
-        return theirs, alike(**theirs)
+        return theirs, is_alike(**theirs)
 
-    theirs, side = once(tuple(shared.values()), of_class)
-    return next((moved for moved in own if alike(**moved) == side), theirs)
+    theirs, side = class_cache(tuple(shared.values()), of_class)
+    return next((moved for moved in own if is_alike(**moved) == side), theirs)

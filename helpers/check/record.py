@@ -209,8 +209,9 @@ def start_page(text: str, parts: progress.Parts, record: Record) -> str:
     text = GO_ON.sub("", progress.with_state(text, parts))
     done = record.done()
 
-    def marked(m: re.Match) -> str:
-        return f"✓ {m[1]}" if re.sub(r"^ex-(\d+)-(\d+)$", r"\1.\2", m[2]) in done else m[1]
+    def marked(match: re.Match) -> str:
+        name = re.sub(r"^ex-(\d+)-(\d+)$", r"\1.\2", match[2])
+        return f"✓ {match[1]}" if name in done else match[1]
 
     text = re.sub(r"^\* .*$", lambda line: PATH_LINK.sub(marked, line[0]), text, flags=re.M)
     if not (step := record.next()):
@@ -262,26 +263,26 @@ def standing_after(exercise: str, passed: bool) -> Place | None:
     if not own:
         return None
     step = known.next()
-    sentence = progress.total(own, after=step.title.removeprefix("Exercise ") if step else None)
+    sentence = progress.total(own, exercise=step.title.removeprefix("Exercise ") if step else None)
     return Place(sentence, sum(s.passed for s in own), len(own), step)
 
 
-def show_pass(exercise: str, points: str, paragraphs: Sequence[str], standing: Place) -> None:
+def show_pass(exercise: str, points: str, paragraphs: Sequence[str], place: Place) -> None:
     """Below a check that passed: a tick, what to think about next, the chapter's bar, and a link to what is next on the path.
 
     Links are relative to a chapter's folder in work/; what shows no HTML gets the same as text.
     """
     from IPython.display import display
 
-    plain = "\n".join([f"✓ Exercise {exercise}: {points}", "", *paragraphs, "", standing.sentence])
+    plain = "\n".join([f"✓ Exercise {exercise}: {points}", "", *paragraphs, "", place.sentence])
     insight = "".join(f"<p>{escape(text)}</p>" for text in paragraphs if text.strip())
-    step = standing.next
+    step = place.next
     after = f'<br>Next: <a href="../{escape(step.link)}">{escape(step.title)}</a>' if step else ""
-    bar = progress.bar(standing.passed, standing.exercises)
+    bar = progress.bar(place.passed, place.exercises)
     html = (
         f'<div style="border-left: 4px solid {GREEN}; padding: 0.2em 1em; max-width: 46em">'
         f'<p><b style="color: {GREEN}; font-size: 1.15em">✓ Exercise {escape(exercise)}: {escape(points)}</b></p>{insight}'
         f'<p>Chapter {exercise.split(".")[0]} <span style="color: {GREEN}" aria-hidden="true">{bar}</span> '
-        f"{standing.passed} of {standing.exercises} exercises passed{after}</p></div>"
+        f"{place.passed} of {place.exercises} exercises passed{after}</p></div>"
     )
     display({"text/plain": plain, "text/html": html}, raw=True)

@@ -70,10 +70,10 @@ def waiting(cards: Sequence[dict], record: Record, today: int) -> list[dict]:
     return [card for card, until in zip(queue, [*spent][1:]) if until <= A_DAY]
 
 
-def answered(record: Record, name: str, known: bool, today: int) -> None:
+def answered(record: Record, name: str, was_known: bool, today: int) -> None:
     """Move a card on that was known, and one that was not to tomorrow."""
     before = record.reviews.get(name, Entry(0))
-    record.reviews[name] = Entry(today, min(before.state + 1, len(SPANS)) if known else 0, before.asked + 1)
+    record.reviews[name] = Entry(today, min(before.state + 1, len(SPANS)) if was_known else 0, before.asked + 1)
 
 
 def times(record: Record, name: str) -> int:
@@ -81,13 +81,13 @@ def times(record: Record, name: str) -> int:
     return record.reviews.get(name, Entry(0)).asked
 
 
-def setting(card: dict, asked: int) -> int:
+def setting(card: dict, times_asked: int) -> int:
     """Which of a card's settings it has after it was asked so often: the next one each time, however long somebody stays away.
 
     >>> [setting({"name": "sec-a.1", "fills": [[], [], [], []]}, asked) for asked in range(5)]
     [0, 1, 2, 3, 0]
     """
-    return (asked + sum(map(ord, card["name"]))) % len(card["fills"])
+    return (times_asked + sum(map(ord, card["name"]))) % len(card["fills"])
 
 
 @dataclass(frozen=True)
@@ -109,9 +109,9 @@ class Shown:
         return "exercise" if "call" in self.card else "number" if "unit" in self.card else "choice"
 
 
-def shown(card: dict, asked: int) -> Shown:
+def shown(card: dict, times_asked: int) -> Shown:
     """A card as it comes after it was asked so often."""
-    index = setting(card, asked)
+    index = setting(card, times_asked)
     fills = iter(card["fills"][index])
     if "call" in card:
         call = ", ".join(f"{name}={value}" for name, value in zip(card["given"], fills))
@@ -121,7 +121,7 @@ def shown(card: dict, asked: int) -> Shown:
     replies = list(zip(said[::2], said[1::2]))
     right = replies[card["right"][index]]
     if "unit" not in card:  # choices stand in another order, too
-        turn = asked % len(replies)
+        turn = times_asked % len(replies)
         replies = replies[turn:] + replies[:turn]
     return Shown(card, text, tuple(replies), replies.index(right), index)
 

@@ -56,24 +56,25 @@ class SendingRules:
             return self._named() or f"expected {_listed(kinds)}, your program sends {_listed(self.logical.kinds)}."
 
     @statement
-    def sends_bytes(self, at_most: float) -> str | None:
+    def sends_bytes(self, max_bytes: float) -> str | None:
         """Each device sends no more than this many bytes, by the ring algorithms."""
-        if self.logical.wire <= at_most * (1 + 1e-9):
+        if self.logical.wire <= max_bytes * (1 + 1e-9):
             return None
         wide = [c.dtype for c in self.logical if bytes_each(c.dtype) > bytes_each(self.setting.widest)]
         return (
             self._named()
-            or f"your program sends {show.bytes(self.logical.wire)} from each device, the limit is {show.bytes(at_most)}."
+            or f"your program sends {show.bytes(self.logical.wire)} from each device, the limit is {show.bytes(max_bytes)}."
             + (f" Some of it travels as {wide[0]}, and the arguments are {self.setting.widest}." if wide else "")
         )
 
     @statement
-    def sends_numbers(self, at_most: float) -> str | None:
+    def sends_numbers(self, max_numbers: float) -> str | None:
         """Each device sends no more than this many numbers, of whatever type, by the ring algorithms: sums may travel in more bits."""
         sent = sum(c.wire(self.logical.sizes) / bytes_each(c.dtype) for c in self.logical)
-        if sent <= at_most * (1 + 1e-9):
+        if sent <= max_numbers * (1 + 1e-9):
             return None
-        return self._named() or f"your program sends {sent:,.0f} numbers from each device, the limit is {at_most:,.0f}."
+        limit = f"your program sends {sent:,.0f} numbers from each device, the limit is {max_numbers:,.0f}."
+        return self._named() or limit
 
     @statement
     def copies_as_given(self) -> str | None:
@@ -96,21 +97,21 @@ class SendingRules:
                 return "a sum that is scattered and then gathered is an AllReduce in two halves: keep the part that the scatter leaves."
 
     @statement
-    def multiplies(self, at_most: float) -> str | None:
+    def multiplies(self, max_flops: float) -> str | None:
         """The products of a device take no more FLOPs than these, loops run out."""
         flops = self.reading.flops
         if flops is None:
             raise Unclear(ENDLESS)
-        if flops > at_most:
+        if flops > max_flops:
             return (
-                f"the products on each device take {flops / at_most:.3g} times the FLOPs that are asked for: "
+                f"the products on each device take {flops / max_flops:.3g} times the FLOPs that are asked for: "
                 "is more multiplied than is kept, or the same twice?"
             )
 
     @statement
-    def refuses(self, message: str, bad: Callable[[trace.Sent], bool]) -> str | None:
+    def refuses(self, message: str, is_bad: Callable[[trace.Sent], bool]) -> str | None:
         """The program does not send so: a function of its logical collectives, in the program's order."""
-        return message if bad(self.logical) else None
+        return message if is_bad(self.logical) else None
 
     def only(self, *names: str) -> None:
         """The program sends by these alone, as jax.lax calls them: "ppermute"."""

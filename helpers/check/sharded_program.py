@@ -166,16 +166,16 @@ class Program(SendingRules):
             self.asked[key] = self.answer.exported_program(s.mesh, ins, out, s.stacked, self.static, args)
         return self.asked[key]
 
-    def _ready(self, put: Sequence[jax.Array]) -> tuple[Reading, Callable]:
+    def _ready(self, cut_args: Sequence[jax.Array]) -> tuple[Reading, Callable]:
         """What the program for arrays like these says, and that very program, ready to run."""
         s = self.setting
-        args = [jax.ShapeDtypeStruct(a.shape, a.dtype) for a in put]
+        args = [jax.ShapeDtypeStruct(a.shape, a.dtype) for a in cut_args]
         if there := self._exported(args):
             held = jax.NamedSharding(s.mesh, meshes.spec(s.out))
             return reading(there, args, s.mesh), lambda *arrays: there.run(arrays, held)
         program = self.program()
         with closed():
-            traced = program.trace(*put)
+            traced = program.trace(*cut_args)
             lowered = traced.lower()
 
         compiled = cache(lambda: lowered.compile(compiler_options=once()))
@@ -247,7 +247,7 @@ class Program(SendingRules):
                 return arrays, wide, expected
         raise ValueError(f"equals adds up more than {dtype} holds: give it smaller sizes")
 
-    def _compare(self, avals: Sequence, arrays: list, wide: list, expected: np.ndarray) -> str | None:
+    def _compare(self, avals: Sequence, arrays: list, wide_args: list, expected: np.ndarray) -> str | None:
         s = self.setting
         put = [meshes.put(a, s.mesh, spec) for a, spec in zip(arrays, s.ins)]
         small, program = self._ready(put)
@@ -260,14 +260,14 @@ class Program(SendingRules):
         got = jax.block_until_ready(program(*put))
         if (shape := got.shape[s.stacked :]) != expected.shape:
             return f"the result has shape {shape}, which is not what was asked for."
-        named = {sharded_array.parse(how).name: a for how, a in zip(s.ins, wide) if isinstance(how, NOTATION)}
+        named = {sharded_array.parse(how).name: a for how, a in zip(s.ins, wide_args) if isinstance(how, NOTATION)}
         starts = {name: a for name, a in named.items() if a.shape == expected.shape}
         beside = lambda right, **within: Blocks.of(got, right, s.mesh, s.stacked, avals[0].dtype, starts, **within)  # noqa: E731
         if (blocks := beside(expected)).right:
             return None
 
-        def leads(slip: Callable) -> bool:  # to what came, and not nearly as well to what is right
-            result = np.asarray(slip(*wide))
+        def leads(mistake: Callable) -> bool:  # to what came, and not nearly as well to what is right
+            result = np.asarray(mistake(*wide_args))
             apart = np.abs(result - expected).max(initial=0) if result.shape == expected.shape else 0
             return bool(apart) and beside(result, within=apart / 4).right
 
@@ -276,22 +276,25 @@ class Program(SendingRules):
         narrow = [c.dtype for c in small.sent if bytes_each(c.dtype) < bytes_each(s.widest)]
         travels = f" Some of it travels as {narrow[0]}, and the arguments are {s.widest}." if narrow else ""
         silent = [a for a in s.mesh.axis_names if not any(a in c.axes for c in small.sent)]
-        number, asked = any(isinstance(x, float) for x in self.static), self._asked(wide, put, program)
+        number, asked = any(isinstance(x, float) for x in self.static), self._asked(wide_args, put, program)
         return described(replace(blocks, silent=silent, with_number=number, asked=asked)) + travels
 
-    def _asked(self, wide: Sequence, put: Sequence, program: Callable) -> Asked | None:
+    def _asked(self, wide_args: Sequence, cut_args: Sequence, program: Callable) -> Asked | None:
         """To ask for other results, where a statement has a function of whole arrays."""
         s, stated = self.setting, [r for r in self.todo if getattr(r, "func", None) is Program.equals.__wrapped__]
         if not stated or s.stacked or not all(isinstance(how, NOTATION) for how in (*s.ins, s.out)):
             return None
         where = lambda x: [x.sharding.devices_indices_map(x.shape)[d] for d in s.mesh.devices.flat]  # noqa: E731
-        again = lambda arrays: (meshes.put(a.astype(x.dtype), s.mesh, how) for a, x, how in zip(arrays, put, s.ins))  # noqa: E731
+
+        def again(arrays):
+            return (meshes.put(a.astype(x.dtype), s.mesh, how) for a, x, how in zip(arrays, cut_args, s.ins))
+
         return Asked(
             run=lambda *arrays: np.asarray(program(*again(arrays))),
             ours=lambda *arrays: np.asarray(stated[0].args[1](*arrays)),
-            arrays=wide,
+            arrays=wide_args,
             cuts=[*map(sharded_array.parse, (*s.ins, s.out))],
-            index=[*map(where, (*put, program(*put)))],
+            index=[*map(where, (*cut_args, program(*cut_args)))],
             sizes=dict(s.mesh.shape),
             free="prepared" not in stated[0].keywords,
         )
@@ -339,9 +342,9 @@ def look(f: Callable, mesh: Mapping[str, int], in_specs, out_spec, sizes: Mappin
         print("sends: " + ("; ".join(map(str, sent)) or "nothing"))
 
 
-def _print_blocks(s: Setting, put, result) -> None:
-    rows, sizes = [*zip(s.ins, put), (s.out, result)], dict(s.mesh.shape)
-    for i, device in enumerate(s.mesh.devices.flat):
+def _print_blocks(setting: Setting, cut_args, result) -> None:
+    rows, sizes = [*zip(setting.ins, cut_args), (setting.out, result)], dict(setting.mesh.shape)
+    for i, device in enumerate(setting.mesh.devices.flat):
         print(f"device {place(i, sizes)}")
         for spec, array in rows:
             block = next(shard.data for shard in array.addressable_shards if shard.device == device)

@@ -124,8 +124,8 @@ class Statement(NamedTuple):
 class Stated:
     """In place of `check.Answer` and of `check.Program`: keeps what is stated, and judges nothing."""
 
-    def __init__(self, recorder: "Recorder", answer, given: dict):
-        self.recorder, self.answer, self.given, self.statements = recorder, answer, given, []
+    def __init__(self, recorder: "Recorder", answer, options: dict):
+        self.recorder, self.answer, self.given, self.statements = recorder, answer, options, []
 
     unlike = Answer.unlike  # several laws
 
@@ -148,16 +148,16 @@ class Recorder:
 
     anew, choice, floats, ints, moved, threshold = map(staticmethod, (anew, choice, floats, ints, moved, threshold))
 
-    def __init__(self, drawn: Callable = lambda *_: ()):
+    def __init__(self, draw: Callable = lambda *_: ()):
         self.made: list[Stated] = []
-        self.drawn, self.turn, self.unseen = drawn, count(), False
+        self.drawn, self.turn, self.unseen = draw, count(), False
 
-    def Answer(self, answer, *_, **given) -> Stated:
-        self.made.append(Stated(self, answer, given))
+    def Answer(self, answer, *_, **options) -> Stated:
+        self.made.append(Stated(self, answer, options))
         return self.made[-1]
 
-    def Program(self, block, points, mesh, in_specs, out_specs, *_, **given) -> Stated:
-        return self.Answer(block, mesh=mesh, in_specs=in_specs, out_specs=out_specs, **given)
+    def Program(self, block, points, mesh, in_specs, out_specs, *_, **options) -> Stated:
+        return self.Answer(block, mesh=mesh, in_specs=in_specs, out_specs=out_specs, **options)
 
     def hidden(self) -> None:
         self.unseen = True

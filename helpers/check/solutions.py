@@ -32,7 +32,9 @@ def recall() -> None:
                     _passed.add((exercise, part))
 
 
-def tried(exercise: str, passed: bool, counts: bool = True, part: str = "", won: float = 0, worth: float = 0) -> int:
+def tried(
+    exercise: str, passed: bool, is_counted: bool = True, part: str = "", won: float = 0, worth: float = 0
+) -> int:
     """Note a try at one part of an exercise; the number of failed ones.
 
     A cell that nobody has filled in does not count.
@@ -42,10 +44,10 @@ def tried(exercise: str, passed: bool, counts: bool = True, part: str = "", won:
     recall()
     if passed:
         _passed.add((exercise, part))
-    elif counts:
+    elif is_counted:
         _tries[exercise, part] = _tries.get((exercise, part), 0) + 1
     tries = _tries.get((exercise, part), 0)
-    if passed or counts:
+    if passed or is_counted:
         progress.note(exercise, part, won, worth, tries)
     return tries
 
@@ -118,11 +120,11 @@ def _answers(source: str, grade_id: str) -> tuple[list[str], list[str]]:
     return code, [text.strip() for text in re.findall(head + r"(.*?)^\+\+\+", source, re.S | re.M)]
 
 
-def own(exercise: str, name: str, agrees: Callable[[Callable], bool] = callable) -> Callable | None:
+def own(exercise: str, name: str, is_valid: Callable[[Callable], bool] = callable) -> Callable | None:
     """The learner's function `name` if its exercise has passed and the function still does what was asked; else None.
 
     exercise  such as "3.19"
-    agrees    a short trial: what has passed may have been edited since
+    is_valid  a short trial: what has passed may have been edited since
 
     A sentence says whose function is used. None on a page that is built.
 
@@ -136,7 +138,7 @@ def own(exercise: str, name: str, agrees: Callable[[Callable], bool] = callable)
         return None
     try:
         found = _own_function(exercise, name, Path.cwd())
-        if agrees(found):
+        if is_valid(found):
             print(f"Yours: `{name}` of Exercise {exercise}.")
             return found
         why = "it gives other results than when it passed"

@@ -109,12 +109,14 @@ def reading(program, args: Sequence[jax.ShapeDtypeStruct], mesh) -> Reading:
     return read(program, mesh)
 
 
-def reading_like(other: Reading, traced, lowered) -> Reading:
+def reading_like(model_reading: Reading, traced, lowered) -> Reading:
     """Another tracing of the program, read in the same way, so that the two can be compared."""
-    if other.program is None:
-        return _written(traced.jaxpr, other.mesh)
+    if model_reading.program is None:
+        return _written(traced.jaxpr, model_reading.mesh)
     hostless(traced.jaxpr)
-    return _exported(Held(lowered.compiler_ir("stablehlo"), other.mesh.size, traced.jaxpr.out_avals), other.mesh)
+    return _exported(
+        Held(lowered.compiler_ir("stablehlo"), model_reading.mesh.size, traced.jaxpr.out_avals), model_reading.mesh
+    )
 
 
 def _exported(program, mesh) -> Reading:
@@ -148,9 +150,9 @@ class Shrinking:
     (False, False, False, False)
     """
 
-    def __init__(self, large, small, devices: int):
+    def __init__(self, large_shapes, small_shapes, devices: int):
         pairs: Counter = Counter()
-        for a, b in zip(large, small):
+        for a, b in zip(large_shapes, small_shapes):
             pairs |= Counter((n, m) for n, m in zip(a.shape, b.shape) if n)
         self.pairs, self.devices = sorted(pairs), devices
         self.ratios: set[Fraction] = set()
@@ -159,113 +161,116 @@ class Shrinking:
         self.parts = {Fraction(k, n) for k, n in product(range(1, devices + 1), repeat=2)}
         self.known: dict[tuple[int, int], bool] = {}
 
-    def __call__(self, large: int, small: int) -> bool:
-        if (large, small) not in self.known:
-            self.known[large, small] = self._shrinks(large, small)
-        return self.known[large, small]
+    def __call__(self, large_size: int, small_size: int) -> bool:
+        if (large_size, small_size) not in self.known:
+            self.known[large_size, small_size] = self._shrinks(large_size, small_size)
+        return self.known[large_size, small_size]
 
-    def _shrinks(self, large: int, small: int) -> bool:
-        if large == small <= 2 * self.devices or any(abs(small - large * r) < 1 for r in self.ratios):
+    def _shrinks(self, large_size: int, small_size: int) -> bool:
+        if large_size == small_size <= 2 * self.devices or any(
+            abs(small_size - large_size * r) < 1 for r in self.ratios
+        ):
             return True
         for (n, m), (k, j), a in product(self.pairs, self.pairs, self.parts):
-            b = (large - a * n) / k
-            if b in self.parts and small == a * m + b * j:
+            b = (large_size - a * n) / k
+            if b in self.parts and small_size == a * m + b * j:
                 return True
         return False
 
-    def shapes(self, large: tuple[int, ...], small: tuple[int, ...]) -> bool:
-        return len(large) == len(small) and all(map(self, large, small))
+    def shapes(self, large_shape: tuple[int, ...], small_shape: tuple[int, ...]) -> bool:
+        return len(large_shape) == len(small_shape) and all(map(self, large_shape, small_shape))
 
 
-def unlike(large: Reading, small: Reading, shrinks: Shrinking, held: bool) -> str | None:
+def unlike(large_reading: Reading, small_reading: Reading, shrinks: Shrinking, is_compared: bool) -> str | None:
     """A sentence on the first thing in which the program for small arguments, which is run, is not the one that is counted.
 
     What stands at the same place in both must be the same up to the sizes.
 
-    held   compare all arrays that they make as well
+    is_compared  compare all arrays that they make as well
     """
-    if small.sent.doubts:
-        return (
-            f"what is sent must not depend on the sizes: for small blocks it cannot be counted. {small.sent.doubts[0]}"
-        )
-    kinds = [trace.merged(r.sent).kinds for r in (large, small)]
+    if small_reading.sent.doubts:
+        doubt = small_reading.sent.doubts[0]
+        return f"what is sent must not depend on the sizes: for small blocks it cannot be counted. {doubt}"
+    kinds = [trace.merged(r.sent).kinds for r in (large_reading, small_reading)]
     if kinds[0] != kinds[1]:
         a, b = (str(k) if k else "nothing" for k in kinds)
         return f"what is sent must not depend on the sizes: for large blocks it is {a}, for small ones {b}; {WHY}"
-    sizes = axis_sizes(small.mesh)
-    for a, b in zip(large.sent, small.sent):
+    sizes = axis_sizes(small_reading.mesh)
+    for a, b in zip(large_reading.sent, small_reading.sent):
         plain = [(c.kind, [x for x in c.axes if sizes[x] > 1], c.dtype, c.times, c.within) for c in (a, b)]
         if plain[0] != plain[1] or not shrinks.shapes(a.shape, b.shape) or not shrinks.shapes(a.out, b.out):
             return f"what is sent must shrink as the blocks do: for large ones it is {a}, for small ones {b}."
-    if len(large.sent) != len(small.sent):
+    if len(large_reading.sent) != len(small_reading.sent):
         return f"what is sent must not depend on the sizes: for large blocks it is cut into other pieces than for small ones; {WHY}"
-    if large.far != small.far:
+    if large_reading.far != small_reading.far:
         return (
             "where something is sent must not depend on the sizes: "
-            f"for large blocks no permute goes farther than {large.far}, for small ones {small.far}; {WHY}"
+            f"for large blocks no permute goes farther than {large_reading.far}, for small ones {small_reading.far}; {WHY}"
         )
-    for (shape, dtype), (other, kind) in zip(large.made, small.made) if held else ():
+    for (shape, dtype), (other, kind) in zip(large_reading.made, small_reading.made) if is_compared else ():
         if dtype != kind or not shrinks.shapes(shape, other):
             return (
                 "what a device holds must shrink as the blocks do: "
                 f"for large ones your program makes {dtype}{list(shape)} where for small ones it makes {kind}{list(other)}."
             )
-    if held and len(large.made) != len(small.made):
+    if is_compared and len(large_reading.made) != len(small_reading.made):
         return (
             "what a device holds must shrink as the blocks do: "
-            f"for large ones your program makes {len(large.made)} arrays, for small ones {len(small.made)}."
+            f"for large ones your program makes {len(large_reading.made)} arrays, for small ones {len(small_reading.made)}."
         )
     return None
 
 
-def told(e: Exception, name: str, s: Setting | None) -> str:
+def told(error: Exception, name: str, setting: Setting | None) -> str:
     """One sentence for whatever the learner's code raised."""
-    said_so = str(e)
-    if undone(e) or "ellipsis" in said_so.lower():
+    said_so = str(error)
+    if undone(error) or "ellipsis" in said_so.lower():
         return f"{name} is not done yet."
-    if isinstance(e, KeyError) and s is None:  # while it was asked how its arrays are cut
-        return f"the entry {text(e)} is not done yet." if text(e) else "an entry is not done yet."
-    if s is None and secret() and not isinstance(e, OffLimits):  # nothing of what a graded answer says is repeated
+    if isinstance(error, KeyError) and setting is None:  # while it was asked how its arrays are cut
+        return f"the entry {text(error)} is not done yet." if text(error) else "an entry is not done yet."
+    if (
+        setting is None and secret() and not isinstance(error, OffLimits)
+    ):  # nothing that a graded answer says is repeated
         return f"the shardings of {name} cannot be read: an axis of the mesh cuts one dimension, once."
-    if isinstance(e, (OffLimits, Unclear)):
+    if isinstance(error, (OffLimits, Unclear)):
         return f"{said_so.rstrip('.')}."
     if axis := re.search(r"unbound axis name:? ['\"]?(\w)\b", said_so, re.I):
-        return f"{name} names the mesh axis {axis[1]}, and the mesh has {', '.join(s.mesh.axis_names)}."
-    if isinstance(e, jax.errors.TracerArrayConversionError):
+        return f"{name} names the mesh axis {axis[1]}, and the mesh has {', '.join(setting.mesh.axis_names)}."
+    if isinstance(error, jax.errors.TracerArrayConversionError):
         return f"{name} calls NumPy, which wants numbers that are not there yet: use jnp in place of np."
-    if isinstance(e, jax.errors.ConcretizationTypeError):
+    if isinstance(error, jax.errors.ConcretizationTypeError):
         return (
             f"{name} looks at numbers that are not there yet: a program is the same on every device, so choose by "
             "jnp.where or by lax.axis_index inside an index, not by if."
         )
     if "too long to be compatible with the corresponding output" in said_so:
-        return f"{name} returns a block with fewer dimensions than {said(s.out)} has."
+        return f"{name} returns a block with fewer dimensions than {said(setting.out)} has."
     if "in the same order as the axis_names" in said_so:
         return "ppermute wants its axes in the order of the mesh."
-    if not by_answer(e):
+    if not by_answer(error):
         no_permutation = re.search("cannot (both )?send to .* permutation", said_so)  # in the words of `trace`
-        return f"a permute of {name} cannot work: {said_so.rstrip('.')}." if no_permutation else unjudged(e)
+        return f"a permute of {name} cannot work: {said_so.rstrip('.')}." if no_permutation else unjudged(error)
     blocks = ""
-    if s is None:
-        return f"the shardings of {name} cannot be read: {text(e)}".rstrip(":. ") + "."
-    if s:
+    if setting is None:
+        return f"the shardings of {name} cannot be read: {text(error)}".rstrip(":. ") + "."
+    if setting:
         try:
-            local = [s.local(a, spec) for a, spec in zip(s.arrays(s.sizes), s.ins)]
+            local = [setting.local(a, spec) for a, spec in zip(setting.arrays(setting.sizes), setting.ins)]
             blocks = f" (Each device has {', '.join(f'{short(a.dtype)}{list(a.shape)}' for a in local)}.)"
         except Exception:
             pass
-    return f"{sentence(name, e)}.{'' if unnamed(e) else blocks}"
+    return f"{sentence(name, error)}.{'' if unnamed(error) else blocks}"
 
 
-def own(how):
+def own(shardings):
     """How arrays are cut, from who says so; names that an answer gives its arrays are left out where numbers are secret."""
-    if not callable(how):
-        return how
-    found = called(how, (), {})
+    if not callable(shardings):
+        return shardings
+    found = called(shardings, (), {})
     hide = lambda x: replace(sharded_array.parse(x), name="array") if isinstance(x, NOTATION) and secret() else x  # noqa: E731
     return [hide(x) for x in found] if isinstance(found, list | tuple) else hide(found)
 
 
-def said(how) -> str:
+def said(sharding) -> str:
     """How an array is cut, as one writes it."""
-    return str(how).replace("PartitionSpec", "P")
+    return str(sharding).replace("PartitionSpec", "P")

@@ -183,7 +183,7 @@ def _as_if(b: Blocks) -> str | None:
         return None
     case = Case({cut.name: array for cut, array in zip(asked.cuts, asked.arrays)}, b.held, b.wanted)
     blocks = lambda **arrays: [asked.ours(*arrays.values())[index] for index in asked.index[-1]]  # noqa: E731
-    said = as_if([case], lambda held, right: all(map(b.close, held, right)), blocks, least=1)
+    said = as_if([case], lambda held, right: all(map(b.close, held, right)), blocks, min_cases=1)
     return said and f"{said}."
 
 

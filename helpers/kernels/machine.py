@@ -71,14 +71,14 @@ class Timing:
         return self.work.flops / self.seconds
 
 
-def runs(run: Callable[[], object], budget: float = 0.3, least: int = 3) -> tuple[float, float]:
+def runs(run: Callable[[], object], budget: float = 0.3, min_runs: int = 3) -> tuple[float, float]:
     """(seconds of the fastest of several runs, the median of them over it), after one run that compiles.
 
-    At least `least` runs, and more until `budget` s have passed.
+    At least `min_runs` runs, and more until `budget` s have passed.
     """
     jax.block_until_ready(run())
     took, end = [], perf_counter() + budget
-    while len(took) < least or perf_counter() < end:
+    while len(took) < min_runs or perf_counter() < end:
         start = perf_counter()
         jax.block_until_ready(run())
         took.append(perf_counter() - start)
@@ -142,11 +142,11 @@ def against_bounds(timings: Iterable[Timing], C: float, W: float) -> str:
     )
 
 
-def poly(k: int, chains: int = CHAINS) -> Callable[[jax.Array], jax.Array]:
+def poly(steps: int, chains: int = CHAINS) -> Callable[[jax.Array], jax.Array]:
     """A jitted elementwise f32 kernel whose arithmetic intensity is yours to choose: 2k + 2 FLOPs per byte.
 
-    k       multiply-adds in each chain
-    chains  independent chains; with 1 instead of 8 the intensity is an eighth of that: (k + 1) / 4
+    steps   multiply-adds in each chain
+    chains  independent chains; with 1 instead of 8 the intensity is an eighth of that: (steps + 1) / 4
 
     It gives its argument away (donation), so the result is written over it. Without that, every run would get fresh
     pages from the operating system, and half of the "bandwidth" would be page faults.
@@ -154,7 +154,7 @@ def poly(k: int, chains: int = CHAINS) -> Callable[[jax.Array], jax.Array]:
 
     def kernel(x):
         values = [x + 0.1 * (i + 1) for i in range(chains)]
-        for _ in range(k):
+        for _ in range(steps):
             values = [v * 0.999 + 0.001 for v in values]
         total = values[0]
         for v in values[1:]:
@@ -164,8 +164,8 @@ def poly(k: int, chains: int = CHAINS) -> Callable[[jax.Array], jax.Array]:
     return jax.jit(kernel, donate_argnums=0)
 
 
-def poly_work(k: int, n: int, chains: int = CHAINS) -> Work:
-    """What poly(k, chains) does to n elements of 4 bytes, each read and written once.
+def poly_work(steps: int, n: int, chains: int = CHAINS) -> Work:
+    """What poly(steps, chains) does to n elements of 4 bytes, each read and written once.
 
     An addition into each chain, 2k FLOPs along it, additions that join the chains (one fewer than chains), a product.
 
@@ -173,7 +173,7 @@ def poly_work(k: int, n: int, chains: int = CHAINS) -> Work:
     >>> w.flops, w.bytes, w.intensity
     (32000.0, 8000.0, 4.0)
     """
-    return Work(2.0 * chains * (k + 1) * n, 8.0 * n, dtype="f32")
+    return Work(2.0 * chains * (steps + 1) * n, 8.0 * n, dtype="f32")
 
 
 def matmul_work(B: int, D: int, F: int, dtype: str = "f32") -> Work:
@@ -186,13 +186,13 @@ def matmul_work(B: int, D: int, F: int, dtype: str = "f32") -> Work:
     return matmul(B, D, F, each, each, each, dtype)
 
 
-def bar(things: Iterable, title: str) -> Iterable:
-    """The things; where tqdm is installed, with a bar of progress once they take five seconds."""
+def bar(items: Iterable, title: str) -> Iterable:
+    """The items; where tqdm is installed, with a bar of progress once they take five seconds."""
     try:
         from tqdm import tqdm
     except ImportError:
-        return things
-    return tqdm(list(things), desc=title, leave=False, delay=5)
+        return items
+    return tqdm(list(items), desc=title, leave=False, delay=5)
 
 
 def sweep_poly(ks: Iterable[int] = (0, 1, 2, 4, 8, 16, 32), n: int | None = None, chains: int = CHAINS) -> list[Timing]:
@@ -228,7 +228,7 @@ def measure() -> Machine:
     bandwidth = poly_work(0, n, 1).bytes / seconds
     elementwise = poly_work(64, 2**20).flops / _time_poly(64, 2**20)[0]
     x, tiny = jnp.float32(1), jax.jit(lambda x: x + 1)
-    dispatch = runs(lambda: tiny(x), budget=0.2, least=100)[0]
+    dispatch = runs(lambda: tiny(x), budget=0.2, min_runs=100)[0]
     dtype, shares = max(rates, key=rates.get), [*shares, share()]
     kind = jax.devices()[0].device_kind
     return Machine(rates[dtype], bandwidth, dispatch, elementwise, dtype, kind, max(*spreads, spread), min(shares))
@@ -250,8 +250,8 @@ def _matmul_rate(dtype: str) -> tuple[float, float]:
     return found
 
 
-def _time_poly(k: int, n: int, chains: int = CHAINS, budget: float = 0.3) -> tuple[float, float]:
-    kernel, state = poly(k, chains), [jnp.ones(n, jnp.float32)]
+def _time_poly(steps: int, n: int, chains: int = CHAINS, budget: float = 0.3) -> tuple[float, float]:
+    kernel, state = poly(steps, chains), [jnp.ones(n, jnp.float32)]
 
     def run():
         state[0] = kernel(state[0])  # the old array is gone: the next run works on the new one

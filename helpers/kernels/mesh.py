@@ -90,18 +90,18 @@ def spec(array) -> P:
     return P(*(axes[0] if len(axes) == 1 else axes or None for axes in cuts))
 
 
-def sharded(f: Callable, mesh: Mesh, ins, out) -> Callable:
+def sharded(f: Callable, mesh: Mesh, in_specs, out_specs) -> Callable:
     """The program in which every device runs f on its own blocks.
 
-    ins  the sharding of each argument, in the notation or as a PartitionSpec: ("A[I_X, J]", "B[J, K]")
-    out  that of the result; with {U_X} the result is the stack of the devices' partial sums (see `spec`)
+    in_specs   the sharding of each argument, in the notation or as a PartitionSpec: ("A[I_X, J]", "B[J, K]")
+    out_specs  that of the result; with {U_X} the result is the stack of the devices' partial sums (see `spec`)
 
     Arguments whose shapes do not fit the notation are refused.
     JAX is not asked to prove that a result without X is the same all along X (check_vma): it cannot see that of an
     all_gather, or of anything made of ppermutes.
     """
-    ins = tuple(ins)
-    written = [None if isinstance(a, P) else sharded_array.parse(a) for a in (*ins, out)]
+    in_specs = tuple(in_specs)
+    written = [None if isinstance(a, P) else sharded_array.parse(a) for a in (*in_specs, out_specs)]
     grid = costs_mesh(mesh) if any(written) else None
     for a in filter(None, written):
         a.check(grid)
@@ -111,7 +111,9 @@ def sharded(f: Callable, mesh: Mesh, ins, out) -> Callable:
         result = f(*(b[0] if s else b for b, s in zip(blocks, stacked)))
         return result[None] if stacked[-1] else result
 
-    run = jax.shard_map(on_device, mesh=mesh, in_specs=tuple(map(spec, ins)), out_specs=spec(out), check_vma=False)
+    run = jax.shard_map(
+        on_device, mesh=mesh, in_specs=tuple(map(spec, in_specs)), out_specs=spec(out_specs), check_vma=False
+    )
 
     def program(*arrays):
         shapes = [(a, x.shape[len(a.unreduced) > 0 :]) for a, x in zip(written, arrays) if a]
@@ -122,12 +124,12 @@ def sharded(f: Callable, mesh: Mesh, ins, out) -> Callable:
     return jax.jit(program)
 
 
-def put(array, mesh: Mesh, how) -> jax.Array:
+def put(array, mesh: Mesh, sharding) -> jax.Array:
     """The array, cut over the mesh as the notation or PartitionSpec says; ValueError in one sentence if it cannot be."""
-    if not isinstance(how, P):
-        a = sharded_array.parse(how)
+    if not isinstance(sharding, P):
+        a = sharded_array.parse(sharding)
         a.check(costs_mesh(mesh), sizes_of((a, np.shape(array)[len(a.unreduced) > 0 :])))
-    return jax.device_put(array, jax.NamedSharding(mesh, spec(how)))
+    return jax.device_put(array, jax.NamedSharding(mesh, spec(sharding)))
 
 
 def holds(array: jax.Array) -> dict[int, Slices]:
@@ -138,13 +140,13 @@ def holds(array: jax.Array) -> dict[int, Slices]:
     return dict(sorted(found.items()))
 
 
-def holders(how, mesh: sharded_array.Mesh | Mesh, sizes: Mapping[str, int]) -> dict[int, Slices]:
+def holders(sharding, mesh: sharded_array.Mesh | Mesh, sizes: Mapping[str, int]) -> dict[int, Slices]:
     """Which part each device holds by the notation: what `holds` says once the array is there.
 
     >>> holders("A[I_X, J]", sharded_array.Mesh({"X": 2, "Y": 2}), {"I": 8, "J": 3})
     {0: ((0, 4), (0, 3)), 1: ((0, 4), (0, 3)), 2: ((4, 8), (0, 3)), 3: ((4, 8), (0, 3))}
     """
     grid = costs_mesh(mesh) if isinstance(mesh, Mesh) else mesh
-    a = sharded_array.parse(how)
+    a = sharded_array.parse(sharding)
     a.check(grid, sizes)
     return {d: a.slices(where, sizes, grid) for d, where in enumerate(grid.coordinates())}

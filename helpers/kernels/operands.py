@@ -45,14 +45,14 @@ def fit(arrays: Mapping[str, object], sizes: Mapping[str, int] | None = None) ->
     return found
 
 
-def alike(tree_name: str, tree, name: str, other) -> None:
+def alike(tree_name: str, tree, name: str, other_tree) -> None:
     """ValueError if two trees have arrays of different shapes at the same place.
 
     >>> alike("weights", np.zeros(3), "gradients", np.zeros((2, 3)))
     Traceback (most recent call last):
     ValueError: weights of the shape [3] have gradients of the same shape, not [2, 3]
     """
-    for a, b in zip(jax.tree.leaves(tree), jax.tree.leaves(other), strict=True):
+    for a, b in zip(jax.tree.leaves(tree), jax.tree.leaves(other_tree), strict=True):
         if np.shape(a) != np.shape(b):
             raise ValueError(
                 f"{tree_name} of the shape {[*np.shape(a)]} have {name} of the same shape, not {[*np.shape(b)]}"
@@ -86,7 +86,7 @@ def whole(least: int | None = 1, **counts) -> None:
         raise ValueError(f"{name} is a whole number{'' if least is None else f', {least} or more'}, not {n!r}")
 
 
-def lengths(given, B: int, S: int | None = None) -> jax.Array | None:
+def lengths(lengths_or_none, B: int, S: int | None = None) -> jax.Array | None:
     """How many of its S places each of B rows fills, as an array [B], from an array or a list; None: all of them.
 
     >>> lengths([3, 0], 2, 5).tolist()
@@ -98,9 +98,9 @@ def lengths(given, B: int, S: int | None = None) -> jax.Array | None:
     Traceback (most recent call last):
     ValueError: a row has 0 to 5 of 5 places, so lengths cannot be [3 7]
     """
-    if given is None:
+    if lengths_or_none is None:
         return None
-    n = jnp.asarray(given)
+    n = jnp.asarray(lengths_or_none)
     if n.shape != (B,):
         raise ValueError(f"lengths are whole numbers, one for each of {B} rows: make them [{B}], not {list(n.shape)}")
     if not jnp.issubdtype(n.dtype, jnp.integer):
@@ -118,20 +118,20 @@ def axis(mesh: jax.sharding.Mesh, name: str) -> int:
     return mesh.shape[name]
 
 
-def blank(x, seen, axis: int = 1):
-    """x with zeros where `seen` is False: a place that nobody looks at may hold NaN, and NaN times a weight of 0 is NaN.
+def blank(x, is_seen, axis: int = 1):
+    """x with zeros where `is_seen` is False: a place that nobody looks at may hold NaN, and NaN times a weight of 0 is NaN.
 
-    seen   [S], or [B, S] with B along the first dimension; S lies along `axis` of x. None: all of them
+    is_seen  [S], or [B, S] with B along the first dimension; S lies along `axis` of x. None: all of them
 
     Its gradient is zero there too, so NaN in such a place reaches nothing at all.
 
     >>> blank(jnp.array([[1.0, jnp.nan]]), jnp.array([[True, False]])).tolist()
     [[1.0, 0.0]]
     """
-    if seen is None:
+    if is_seen is None:
         return x
     shape = [1] * x.ndim
     shape[axis] = x.shape[axis]
-    if seen.ndim == 2:
-        shape[0] = seen.shape[0]
-    return jnp.where(seen.reshape(shape), x, 0)
+    if is_seen.ndim == 2:
+        shape[0] = is_seen.shape[0]
+    return jnp.where(is_seen.reshape(shape), x, 0)

@@ -215,24 +215,24 @@ class Percentiles(NamedTuple):
 
 
 @formula
-def percentile(values: Iterable[float], p):
-    """The value that p % are not above, between its two neighbours in proportion, as `numpy.percentile` does it; 0 of none.
+def percentile(values: Iterable[float], percent):
+    """The value that `percent` % are not above, between its two neighbours in proportion, as `numpy.percentile` does it; 0 of none.
 
     >>> [percentile([4, 1, 3, 2], p) for p in (0, 50, 90, 100)]
     [1.0, 2.5, 3.7, 4.0]
     """
-    if not 0 <= p <= 100:
-        raise ValueError(f"a percentile is one of 0 to 100, not {p}")
+    if not 0 <= percent <= 100:
+        raise ValueError(f"a percentile is one of 0 to 100, not {percent}")
     values = sorted(values)
     if not values:
         return 0.0
-    position = p / 100 * (len(values) - 1)
+    position = percent / 100 * (len(values) - 1)
     low = floor(position)
     return values[low] + (position - low) * (values[min(low + 1, len(values) - 1)] - values[low])
 
 
 @formula
-def percentiles(log: Log, p) -> Percentiles:
+def percentiles(log: Log, percent) -> Percentiles:
     """Of all requests' first tokens, of all gaps of all requests, and of all requests' whole time.
 
     >>> from helpers.costs.inference.engine_simulation import interleaved
@@ -241,28 +241,28 @@ def percentiles(log: Log, p) -> Percentiles:
     (Percentiles(ttft=10.0, gap=1.0, whole=14.0), Percentiles(ttft=12.0, gap=5.0, whole=15.0))
     """
     return Percentiles(
-        percentile([s.ttft for s in log.served], p),
-        percentile([g for s in log.served for g in s.gaps], p),
-        percentile([s.latency for s in log.served], p),
+        percentile([s.ttft for s in log.served], percent),
+        percentile([g for s in log.served for g in s.gaps], percent),
+        percentile([s.latency for s in log.served], percent),
     )
 
 
 @formula
-def keeps(request: Served, ttft, gap, p=100) -> bool:
-    """Whether a request's first token came within `ttft` seconds, and p % of its gaps, or all, are no longer than `gap`."""
-    return request.ttft <= ttft and percentile(request.gaps, p) <= gap
+def keeps(request: Served, ttft, gap, percent=100) -> bool:
+    """Whether a request's first token came within `ttft` seconds, and `percent` % of its gaps are no longer than `gap`."""
+    return request.ttft <= ttft and percentile(request.gaps, percent) <= gap
 
 
 @old_parameter("first", "ttft")
 @formula
-def attainment(log: Log, ttft, gap, p=100) -> float:
+def attainment(log: Log, ttft, gap, percent=100) -> float:
     """Share of the requests that kept the promise."""
-    return sum(keeps(s, ttft, gap, p) for s in log.served) / len(log.served)
+    return sum(keeps(s, ttft, gap, percent) for s in log.served) / len(log.served)
 
 
 @old_parameter("first", "ttft")
 @formula
-def goodput(log: Log, ttft, gap, p=100) -> float:
+def goodput(log: Log, ttft, gap, percent=100) -> float:
     """Requests a second that kept the promise, from the first arrival to the last token.
 
     >>> from helpers.costs.inference.engine_simulation import interleaved
@@ -270,7 +270,7 @@ def goodput(log: Log, ttft, gap, p=100) -> float:
     >>> goodput(log, ttft=12, gap=5), goodput(log, ttft=12, gap=4), goodput(log, ttft=8, gap=1)
     (0.13333333333333333, 0.06666666666666667, 0.0)
     """
-    return len(log.served) * attainment(log, ttft, gap, p) / log.span
+    return len(log.served) * attainment(log, ttft, gap, percent) / log.span
 
 
 # A simulated timeline as a Chrome trace, for chrome://tracing and ui.perfetto.dev.

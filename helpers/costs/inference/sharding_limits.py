@@ -66,15 +66,16 @@ def ici_ratio(chip: Chip, axes: int = 1):
 
 
 @formula
-def decode_limit(F, B, beta, w=2, x=2):
-    """Ways of tensor parallelism up to which a decode step waits for weights from HBM, not for links: (w/x)·F / (B·beta).
+def decode_limit(F, B, beta, weight_bytes=2, bytes_each=2):
+    """Ways of tensor parallelism up to which a decode step waits for weights from HBM, not for links: (w/x)·F / (B·beta),
+    with w = weight_bytes and x = bytes_each.
 
     2·w·D·F/(Y·W_hbm) to read the two matrices against 2·x·B·D/2W of the two collectives. Beyond it more chips do not help.
 
     >>> round(decode_limit(16384, 32, 9.0), 1), round(decode_limit(16384, 114, 9.0), 1)
     (56.9, 16.0)
     """
-    return w / x * F / (B * beta)
+    return weight_bytes / bytes_each * F / (B * beta)
 
 
 @formula
@@ -97,7 +98,7 @@ def weights_times(n_bytes, n, W_hbm, W) -> dict[str, float]:
 
 
 @formula
-def latency_limit(B, D, W, x=1, hop=HOP):
+def latency_limit(B, D, W, bytes_each=1, hop=HOP):
     """Ways of sharding [B, D] beyond which a collective over it waits for hops: one shard is less than W·hop bytes.
 
     W is one direction of a link (v5e 4.5e10, so 45 kB). It is the SHARD that is compared, not the array.
@@ -105,14 +106,14 @@ def latency_limit(B, D, W, x=1, hop=HOP):
     >>> round(latency_limit(16, 8192, 4.5e10), 2), round(8 * 4.5e10 * HOP)              # BD/45,000 in int8; 8 ways: 360 kB
     (2.91, 360000)
     """
-    return x * B * D / (W * hop)
+    return bytes_each * B * D / (W * hop)
 
 
 # The KV cache over Y and Z.
 
 
 @formula
-def all_to_all_bytes(B, N, H, Y, x=2):
+def all_to_all_bytes(B, N, H, Y, bytes_each=2):
     """Bytes of one of the two AllToAlls over Z, all its shards together: queries or results of the N/Y heads of one Y.
 
     The cache, whose reading it saves, is S times K/N times as many in each of keys and values.
@@ -120,17 +121,17 @@ def all_to_all_bytes(B, N, H, Y, x=2):
     >>> all_to_all_bytes(32, 32, 256, 8) / 1e3                   # 65.5 kB
     65.536
     """
-    return x * B * N * H / Y
+    return bytes_each * B * N * H / Y
 
 
 @formula
-def all_to_all_time(B, N, H, Y, Z, W, x=2, hop=HOP):
+def all_to_all_time(B, N, H, Y, Z, W, bytes_each=2, hop=HOP):
     """Seconds of both AllToAlls of one layer over a ring of Z whose links carry W bytes/s one way: bytes or hops.
 
     >>> round(1e6 * all_to_all_time(32, 32, 256, Y=8, Z=2, W=4.5e10), 1), round(1e6 * all_to_all_time(512, 32, 256, 8, 8, 4.5e10), 1)
     (2.0, 8.0)
     """
-    return 2 * seconds(all_to_all(all_to_all_bytes(B, N, H, Y, x), Axis(Z)), W, hop)
+    return 2 * seconds(all_to_all(all_to_all_bytes(B, N, H, Y, bytes_each), Axis(Z)), W, hop)
 
 
 @formula
@@ -184,8 +185,8 @@ def pair_flops(N, mla: MLA, absorbed=True):
 
 
 @formula
-def absorbed_intensity(N, mla: MLA, x=2):
-    """FLOPs per byte of absorbed attention over a long cache, x bytes a number: 2·N·(2R + P) / (x·(R + P)).
+def absorbed_intensity(N, mla: MLA, bytes_each=2):
+    """FLOPs per byte of absorbed attention over a long cache: 2·N·(2R + P) / (bytes_each·(R + P)).
 
     All N heads read one vector, as if N query heads shared a KV head, and use its R numbers twice: about 2N in bf16, and not
     the G of keys and values in heads.
@@ -193,7 +194,7 @@ def absorbed_intensity(N, mla: MLA, x=2):
     >>> [round(absorbed_intensity(128, model("deepseek-v3").mla, x), 1) for x in (2, 1)]                   # bf16, fp8
     [241.8, 483.6]
     """
-    return pair_flops(N, mla) / (x * (mla.kv_rank + mla.rope))
+    return pair_flops(N, mla) / (bytes_each * (mla.kv_rank + mla.rope))
 
 
 @formula
@@ -337,23 +338,24 @@ def _check_divides(N: int, Y: int, Z: int, B: int = 0) -> None:
 
 
 @formula
-def one_d_time(B, D, W, M=3, x=2):
+def one_d_time(B, D, W, M=3, bytes_each=2):
     """Seconds of the links for one layer with F over all chips: gather and scatter [B, D]. It does not fall with N.
 
     >>> one_d_time(64, 8192, 4.5e10) == 4 * 64 * 8192 / (3 * 2 * 4.5e10)
     True
     """
-    return 2 * x * B * D / (M * 2 * W)
+    return 2 * bytes_each * B * D / (M * 2 * W)
 
 
 @formula
-def two_d_best(B, D, F, N, W, M_X=1, M_YZ=2, x=2):
-    """Seconds at the best X, sqrt(N·D·M_X / (F·M_YZ)): 4·x·B·sqrt(D·F / (N·M_X·M_YZ)) / 2W, falling with the root of N.
+def two_d_best(B, D, F, N, W, M_X=1, M_YZ=2, bytes_each=2):
+    """Seconds at the best X, sqrt(N·D·M_X / (F·M_YZ)): 4·bytes_each·B·sqrt(D·F / (N·M_X·M_YZ)) / 2W,
+    falling with the root of N.
 
     >>> round(two_d_best(1, 8192, 4 * 8192, 64, W=0.5) / (8192 / 8), 1)             # 11.3·B·D / (sqrt(N)·2W)
     11.3
     """
-    return 4 * x * B * sqrt(D * F / (N * M_X * M_YZ)) / (2 * W)
+    return 4 * bytes_each * B * sqrt(D * F / (N * M_X * M_YZ)) / (2 * W)
 
 
 @formula

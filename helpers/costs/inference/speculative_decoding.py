@@ -54,21 +54,21 @@ def residual(p, q):
 
 
 @formula
-def expected_tokens(a, gamma: int):
-    """Tokens that one pass of the target gives on the average: (1 - a^(gamma+1)) / (1 - a), from 1 to gamma + 1.
+def expected_tokens(acceptance, gamma: int):
+    """Tokens that one pass of the target gives on the average, with a the acceptance: (1 - a^(gamma+1)) / (1 - a), from 1 to gamma + 1.
 
     Each token is accepted with probability a, independently; after the last accepted one comes a token of the target's own.
 
     >>> expected_tokens(0.5, 2), expected_tokens(0.0, 4), expected_tokens(1.0, 4)
     (1.75, 1.0, 5.0)
     """
-    if plain(a) and not 0 <= a <= 1:
-        raise ValueError(f"acceptance is a share between 0 and 1, not {a}")
-    return where(a == 1, gamma + 1.0, (1 - a ** (gamma + 1)) / nonzero(1 - a))
+    if plain(acceptance) and not 0 <= acceptance <= 1:
+        raise ValueError(f"acceptance is a share between 0 and 1, not {acceptance}")
+    return where(acceptance == 1, gamma + 1.0, (1 - acceptance ** (gamma + 1)) / nonzero(1 - acceptance))
 
 
 @formula
-def speed_up(a, gamma, c, v=1.0):
+def speed_up(acceptance, gamma, c, v=1.0):
     """Tokens per second against ordinary decoding: expected tokens over gamma drafted ones and one pass.
 
     v  1 while the target waits for its weights and caches, so that gamma + 1 tokens take as long as one; more beyond
@@ -76,11 +76,11 @@ def speed_up(a, gamma, c, v=1.0):
     >>> round(speed_up(0.8, 4, 0.05), 2), round(speed_up(0.8, 4, 0.05, v=5), 2), speed_up(0.3, 0, 0.05)
     (2.8, 0.65, 1.0)
     """
-    return expected_tokens(a, gamma) / (gamma * c + v)
+    return expected_tokens(acceptance, gamma) / (gamma * c + v)
 
 
 @formula
-def flops_ratio(a, gamma, f):
+def flops_ratio(acceptance, gamma, f):
     """FLOPs of a token against ordinary decoding; f is those of a drafted token over those of the target.
 
     All gamma + 1 tokens are computed, and the refused ones for nothing.
@@ -88,11 +88,11 @@ def flops_ratio(a, gamma, f):
     >>> round(flops_ratio(0.8, 4, 0.05), 2)
     1.55
     """
-    return (gamma * f + gamma + 1) / expected_tokens(a, gamma)
+    return (gamma * f + gamma + 1) / expected_tokens(acceptance, gamma)
 
 
 @formula
-def best_gamma(a: float, c: float, token_cost: float = 0.0) -> int:
+def best_gamma(acceptance: float, c: float, token_cost: float = 0.0) -> int:
     """How many tokens to draft: the gamma of 0 to 64 with the largest `speed_up`, the least of them in a tie.
 
     token_cost  what each further token adds to the target's pass, in units of a decode step: v = 1 + gamma·token_cost
@@ -102,9 +102,9 @@ def best_gamma(a: float, c: float, token_cost: float = 0.0) -> int:
     >>> [best_gamma(a, 0.05) for a in (0.04, 0.5, 0.8, 0.95)], best_gamma(0.8, 0.05, token_cost=0.3)
     ([0, 3, 8, 21], 3)
     """
-    if not plain(a, c, token_cost):
+    if not plain(acceptance, c, token_cost):
         raise ValueError("best_gamma tries each gamma for plain numbers; take speed_up for arrays")
-    return best_length([a] * 64, c, token_cost)
+    return best_length([acceptance] * 64, c, token_cost)
 
 
 best_K = old_function("best_K", best_gamma)
@@ -130,28 +130,28 @@ def _check_distributions(p, q) -> None:
 
 
 @formula
-def tokens_of_a_pass(a: Sequence[float]):
+def tokens_of_a_pass(acceptance: Sequence[float]):
     """Tokens that a pass gives on the average: 1 + a₁ + a₁a₂ + …
 
     >>> tokens_of_a_pass([0.5, 0.5]), tokens_of_a_pass([0.75, 0.5, 0.25]), tokens_of_a_pass([])
     (1.75, 2.21875, 1)
     """
-    return 1 + sum(_reached(a))
+    return 1 + sum(_reached(acceptance))
 
 
 @formula
-def accepted(a: Sequence[float]) -> tuple[float, ...]:
+def accepted(acceptance: Sequence[float]) -> tuple[float, ...]:
     """Probabilities that exactly 0, 1, …, gamma drafted tokens are accepted.
 
     >>> accepted([0.75, 0.5])
     (0.25, 0.375, 0.375)
     """
-    at_least = (1, *_reached(a), 0)
+    at_least = (1, *_reached(acceptance), 0)
     return tuple(p - q for p, q in zip(at_least, at_least[1:]))
 
 
 @formula
-def together(a: Sequence[float], B: Count):
+def together(acceptance: Sequence[float], B: Count):
     """Tokens that a pass gives to each of B sequences that have to advance by the same number: what the least lucky accepts.
 
     So do programs whose batch has one length for all rows. 1 + a₁^B + (a₁a₂)^B + …
@@ -159,11 +159,11 @@ def together(a: Sequence[float], B: Count):
     >>> together([0.5, 0.5], 1), together([0.5, 0.5], 2)
     (1.75, 1.3125)
     """
-    return 1 + sum(p**B for p in _reached(a))
+    return 1 + sum(p**B for p in _reached(acceptance))
 
 
 @formula
-def passes(a: Sequence[float], n: Count, B: Count = 1) -> float:
+def passes(acceptance: Sequence[float], n: Count, B: Count = 1) -> float:
     """Passes until each of B sequences has n tokens, on the average, if none takes another's place: those of the slowest.
 
     Each advances by what it accepts itself. The distribution of one sequence's passes is computed token by token, and the
@@ -172,7 +172,7 @@ def passes(a: Sequence[float], n: Count, B: Count = 1) -> float:
     >>> passes([0.5], 2), passes([0.5], 2, B=2), passes([], 5, B=9), passes([1.0], 5)
     (1.5, 1.75, 5.0, 3.0)
     """
-    gives = accepted(a)
+    gives = accepted(acceptance)
     short, expected = [1.0] + [0.0] * (n - 1), 0.0  # the probabilities of 0 to n - 1 tokens so far
     while (left := sum(short)) > 1e-13:
         expected += 1 - max(0.0, 1 - left) ** B
@@ -181,7 +181,7 @@ def passes(a: Sequence[float], n: Count, B: Count = 1) -> float:
 
 
 @formula
-def best_length(a: Sequence[float], c: float, token_cost: float = 0.0) -> int:
+def best_length(acceptance: Sequence[float], c: float, token_cost: float = 0.0) -> int:
     """How many of these tokens to draft: 0 to gamma, with most tokens for the time; the least of them in a tie.
 
     c           seconds of a drafted token, in decode steps
@@ -190,15 +190,17 @@ def best_length(a: Sequence[float], c: float, token_cost: float = 0.0) -> int:
     >>> best_length([0.9, 0.8, 0.4, 0.1], c=0.1), best_length([0.05], c=0.1)
     (3, 0)
     """
-    gain = [tokens_of_a_pass(a[:gamma]) / (1 + gamma * (c + token_cost)) for gamma in range(len(a) + 1)]
+    gain = [
+        tokens_of_a_pass(acceptance[:gamma]) / (1 + gamma * (c + token_cost)) for gamma in range(len(acceptance) + 1)
+    ]
     return max(range(len(gain)), key=lambda gamma: (round(gain[gamma], 12), -gamma))
 
 
-def _reached(a: Sequence[float]) -> list[float]:
+def _reached(acceptance: Sequence[float]) -> list[float]:
     """Probabilities that the first token, the first two, … are all accepted."""
-    if any(plain(p) and not 0 <= p <= 1 for p in a):
-        raise ValueError(f"acceptance is a share between 0 and 1 at every position, not {list(a)}")
-    return list(accumulate(a, mul))
+    if any(plain(p) and not 0 <= p <= 1 for p in acceptance):
+        raise ValueError(f"acceptance is a share between 0 and 1 at every position, not {list(acceptance)}")
+    return list(accumulate(acceptance, mul))
 
 
 # Multi-token prediction: a layer of the model's own that drafts the token after the next, what it costs and gives.

@@ -110,9 +110,9 @@ def needs(kind: Kind, side_chips, chips):
 
 
 @formula
-def sides(cluster: Cluster, w: Wiring) -> list[tuple[str, list[str]]]:
+def sides(cluster: Cluster, wiring: Wiring) -> list[tuple[str, list[str]]]:
     """The sides that can be tightest: a chip, at a corner if there is one; a domain; a group; half of a torus along an axis."""
-    place = {n.name: n.place for n in w.nodes if n.kind == "chip"}
+    place = {n.name: n.place for n in wiring.nodes if n.kind == "chip"}
     first = [n for n, at in place.items() if at[0] == 0]
     out = [("a chip", first[:1])]
     if cluster.domains > 1:

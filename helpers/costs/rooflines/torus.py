@@ -124,8 +124,8 @@ def _check(slice: Slice, *chips: Sequence[int]) -> None:
 
 
 @formula
-def offloaded_matmul(rows: int, D: int, F: int, slice: Slice, w: float = 1, dtype: str = "bf16") -> Time:
-    """x[rows, D] · W_in[D, F] on chip 0, with W (w bytes each) in host memory spread over the slice.
+def offloaded_matmul(rows: int, D: int, F: int, slice: Slice, weight_bytes: float = 1, dtype: str = "bf16") -> Time:
+    """x[rows, D] · W_in[D, F] on chip 0, with W_in (weight_bytes each) in host memory spread over the slice.
 
     W crosses PCIe to all chips at once, ICI to chip 0, HBM into the matrix unit; x is small and left out. In `lower` all four
     stages stream at once, in `upper` each waits for the one before (Austin et al. 2025, Section 2).
@@ -136,7 +136,7 @@ def offloaded_matmul(rows: int, D: int, F: int, slice: Slice, w: float = 1, dtyp
     """
     if slice.chip.pcie_bandwidth is None:
         raise ValueError(f"{slice.chip.name} has no published bandwidth to its host: replace(chip, pcie_bandwidth=…)")
-    n_bytes = w * D * F
+    n_bytes = weight_bytes * D * F
     return Time(
         {
             "pcie": n_bytes / (slice.chips * slice.chip.pcie_bandwidth),

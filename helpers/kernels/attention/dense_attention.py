@@ -69,10 +69,10 @@ def plain(q, k, v, mask: Mask = FULL):
     T, S = q.shape[1], k.shape[1]
     Q, positions = masks.queries(q, k.shape[2]), jnp.arange(T)[:, None] + S - T
 
-    def look(seen, new):
-        k, v, where = new
+    def look(running, chunk):
+        k, v, where = chunk
         e = jnp.exp(scored(Q, k, mask.sees(positions, where))[..., 0])
-        return (seen[0] + e, seen[1] + e[..., None] * v), None
+        return (running[0] + e, running[1] + e[..., None] * v), None
 
     by_key = *(masks.cut(masks.keys(x), 1) for x in (k, v)), jnp.arange(S)
     (L, O), _ = lax.scan(look, nothing(Q.shape[:-1], v.shape[-1])[1:], by_key)
@@ -105,8 +105,8 @@ def efficient(q, k, v, mask: Mask = FULL, lengths=None, rows: int = 128, columns
     whole = jax.checkpoint if keep == "rows" else lambda f: f
 
     @often
-    def summary(seen, Q, i, j):
-        return onward(seen, Q, K[j], V[j], plan.sees(i, j, lengths))
+    def summary(running, Q, i, j):
+        return onward(running, Q, K[j], V[j], plan.sees(i, j, lengths))
 
     @whole
     def row(Q, i):
@@ -140,10 +140,10 @@ def empty(B: int, K: int, H: int, mask: Mask, dtype=jnp.float32) -> dict:
     return {name: jnp.zeros((B, rows, K, H), dtype) for name in ("k", "v")}
 
 
-def extend(cache: dict, q, k, v, start, mask: Mask):
+def extend(cache: dict, q, k, v, position, mask: Mask):
     """(attention of T tokens [B, T, N, H] to all that the rule shows them, the cache with them).
 
-    q[B, T, N, H], k and v[B, T, K, H] are the tokens at positions start, start + 1, …; `start` is a number, or [B]. T = 1 is a step of
+    q[B, T, N, H], k and v[B, T, K, H] are the tokens at `position`, `position` + 1, …, which is a number, or [B]. T = 1 is a step of
     generation, T > 1 a piece of a prompt, of any length. Pieces come in order, none is left out. ValueError for shapes that do
     not fit, and for rules without a window.
     """
@@ -151,7 +151,7 @@ def extend(cache: dict, q, k, v, start, mask: Mask):
     B, _, K, H = cache["k"].shape
     sizes = dict(B=B, K=K, H=H, rows=_rolls(mask).window + mask.sinks)
     operands.fit({"q[B, T, N, H]": q, "k[B, T, K, H]": k, "cache[B, rows, K, H]": cache["k"]}, sizes)
-    positions = jnp.broadcast_to(jnp.asarray(start), (B,))[:, None] + jnp.arange(q.shape[1])
+    positions = jnp.broadcast_to(jnp.asarray(position), (B,))[:, None] + jnp.arange(q.shape[1])
     cache, seen, sees = decoder_layers.remember(cache, {"k": k, "v": v}, positions, mask.window, mask.sinks)
     return attention(q, seen["k"], seen["v"], sees), cache
 

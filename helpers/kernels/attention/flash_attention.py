@@ -28,19 +28,19 @@ from .masks import CAUSAL, FULL, Block, Mask, Plan
 from .softmax import Running, chunk, logsum, nothing, onward, result, row_products, scored, together
 
 
-def flash(q, k, v, mask: Mask = FULL, lengths=None, rows: int = 128, columns: int = 128, skip: bool = True):
+def flash(q, k, v, mask: Mask = FULL, lengths=None, rows: int = 128, columns: int = 128, skip_masked: bool = True):
     """softmax(q k^T / sqrt(H)) v for q[B, T, N, H], k and v[B, S, K, H] -> [B, T, N, H], without any array of T by S.
 
-    mask      a rule, `masks.Mask`: causal, window, sinks. The last query stands at the last key
-    lengths   [B]: of S places the first lengths[b] hold keys; 0 gives zeros
-    rows      queries of a block; columns: its keys. Neither has to divide T or S
-    skip      do not compute blocks in which nothing is seen
+    mask         a rule, `masks.Mask`: causal, window, sinks. The last query stands at the last key
+    lengths      [B]: of S places the first lengths[b] hold keys; 0 gives zeros
+    rows         queries of a block; columns: its keys. Neither has to divide T or S
+    skip_masked  do not compute blocks in which nothing is seen
 
     K may be any divisor of N. Scores and sums are float32, the result is of q's type. Kept for the backward pass besides the
     arguments: the result, and one number for each query and head. ValueError for shapes that do not fit.
     """
     k, v, lengths = masks.checked(q, k, v, masks.ruled(mask), lengths)
-    plan = masks.plan(q.shape[1], k.shape[1], rows, columns, mask, skip)
+    plan = masks.plan(q.shape[1], k.shape[1], rows, columns, mask, skip_masked)
     return _flash(q, k, v, lengths, plan, ())
 
 
@@ -48,8 +48,8 @@ def forward(q, k, v, plan: Plan, lengths=None, blocks: Sequence[Block] | None = 
     """(result[B, T, N, H], log of the softmax's sum [B, T, N]); `blocks` are those of the plan, in any order."""
     Q, K, V = _cut(plan, q, k, v)
 
-    def look(seen: Running, i, j):
-        return onward(seen, Q[i], K[j], V[j], plan.sees(i, j, lengths))
+    def look(running: Running, i, j):
+        return onward(running, Q[i], K[j], V[j], plan.sees(i, j, lengths))
 
     seen = over_blocks(look, nothing(Q.shape[:-1], v.shape[-1]), plan.blocks if blocks is None else blocks)
     out, total = masks.joined(result(seen), plan.T), masks.joined(logsum(seen)[..., None], plan.T)
@@ -97,16 +97,16 @@ def with_gradient(forward: Callable, backward: Callable) -> Callable:
     """
 
     @partial(jax.custom_vjp, nondiff_argnums=(4, 5))
-    def flash(q, k, v, lengths, plan, how):
-        return forward(q, k, v, plan, lengths, *how)[0]
+    def flash(q, k, v, lengths, plan, options):
+        return forward(q, k, v, plan, lengths, *options)[0]
 
-    def kept(q, k, v, lengths, plan, how):
-        out, total = forward(q, k, v, plan, lengths, *how)
+    def kept(q, k, v, lengths, plan, options):
+        out, total = forward(q, k, v, plan, lengths, *options)
         return out, (q, k, v, lengths, out, total)
 
-    def gradients(plan, how, kept, dout):
-        q, k, v, lengths, out, total = kept
-        return (*backward(q, k, v, out, total, dout, plan, lengths, *how), None)
+    def gradients(plan, options, residuals, dout):
+        q, k, v, lengths, out, total = residuals
+        return (*backward(q, k, v, out, total, dout, plan, lengths, *options), None)
 
     flash.defvjp(kept, gradients)
     return flash
@@ -130,11 +130,13 @@ def first(q, k, v, mask: Mask = FULL, rows: int = 128, columns: int = 128, write
     plan = masks.plan(q.shape[1], k.shape[1], rows, columns, mask)
     Q, K, V = _cut(plan, q, k, v)
 
-    def look(old: Running, i, j):
+    def look(running: Running, i, j):
         # O is divided by ℓ in memory, so it is multiplied by ℓ first.
-        new = together(Running(old.M, old.L, old.L[..., None] * old.O), chunk(Q[i], K[j], V[j], plan.sees(i, j)))
+        new = together(
+            Running(running.M, running.L, running.L[..., None] * running.O), chunk(Q[i], K[j], V[j], plan.sees(i, j))
+        )
         new = Running(new.M, new.L, result(new))
-        return Running(*(n if w in writes else o for w, n, o in zip("mlO", new, old)))
+        return Running(*(n if w in writes else o for w, n, o in zip("mlO", new, running)))
 
     memory = over_blocks(look, nothing(Q.shape[:-1], v.shape[-1]), by_columns(plan.blocks))
     return masks.tokens(masks.joined(memory.O, plan.T)).astype(q.dtype)
@@ -145,14 +147,14 @@ def by_columns(blocks: Sequence[Block]) -> list[Block]:
     return sorted(blocks, key=lambda b: (b.j, b.i))
 
 
-def over_blocks(look: Callable, seen: Running, blocks: Sequence[Block]) -> Running:
-    """The state of every block of rows, [m, …], after look(state of row i, i, j) for each block in turn."""
+def over_blocks(look_at_block: Callable, running: Running, blocks: Sequence[Block]) -> Running:
+    """The state of every block of rows, [m, …], after look_at_block(state of row i, i, j) for each in turn."""
 
-    def visit(seen, block):
-        mine = look(jax.tree.map(lambda a: a[block[0]], seen), *block)
-        return jax.tree.map(lambda a, b: a.at[block[0]].set(b), seen, mine), None
+    def visit(running, block):
+        mine = look_at_block(jax.tree.map(lambda a: a[block[0]], running), *block)
+        return jax.tree.map(lambda a, b: a.at[block[0]].set(b), running, mine), None
 
-    return lax.scan(visit, seen, steps(blocks))[0]
+    return lax.scan(visit, running, steps(blocks))[0]
 
 
 def steps(blocks: Sequence[Block]) -> tuple[np.ndarray, np.ndarray]:
@@ -212,7 +214,7 @@ def flash_all_blocks(q, k, v, causal: bool = True, rows: int = 128, columns: int
     q[B, T, N, H], k and v[B, S, K, H] with N a multiple of K. With `causal`, the last query sees the last key, and chunks that
     nobody sees are computed all the same: this is the plain form, whose FLOPs are those of the whole rectangle.
     """
-    return flash(q, k, v, CAUSAL if causal else FULL, None, rows, columns, skip=False)
+    return flash(q, k, v, CAUSAL if causal else FULL, None, rows, columns, skip_masked=False)
 
 
 # Attention in 8 bits: one scale for a tensor, or one for each block.
@@ -255,16 +257,16 @@ def eight_bit(q, k, v, size: int | None = 128, kind: str = "fp8", mask: Mask = F
     pick = lambda a, i: a[jnp.minimum(i, len(a) - 1)]  # one scale, or one for each block  # noqa: E731
     group = lambda a: a.reshape(a.shape[0], K if a.shape[1] > 1 else 1, -1, *a.shape[2:])  # noqa: E731
 
-    def look(seen, i, j):
+    def look(running, i, j):
         q8, k8, v8 = (group(pick(x.q, n)).astype(jnp.float32) for x, n in ((Q, i), (Ks, j), (V, j)))
         sq, sk, sv = (group(pick(x.scale, n)) for x, n in ((Q, i), (Ks, j), (V, j)))
-        return onward(seen, q8 * (sq * sk), k8, v8 * sv, plan.sees(i, j))
+        return onward(running, q8 * (sq * sk), k8, v8 * sv, plan.sees(i, j))
 
     rows = group(Q.q[0]).shape
     seen = over_blocks(look, nothing((len(Q.q), *rows[:-1]), v.shape[-1]), plan.blocks)
     return masks.tokens(masks.joined(result(seen), T))
 
 
-def error(got, want) -> float:
-    """Root mean square of the difference, relative to that of `want`."""
-    return float(jnp.sqrt(jnp.mean((got - want) ** 2) / jnp.mean(want**2)))
+def error(result, expected) -> float:
+    """Root mean square of the difference, relative to that of `expected`."""
+    return float(jnp.sqrt(jnp.mean((result - expected) ** 2) / jnp.mean(expected**2)))

@@ -111,8 +111,8 @@ def causal_product(a, b, c, chunk: int = 64):
     return _product(a, b, c, chunk)
 
 
-def _backward(chunk, kept, dy):
-    a, b, c = kept
+def _backward(chunk, residuals, dy):
+    a, b, c = residuals
     back = lambda x: jnp.flip(x, -2)  # noqa: E731
     db = _product(back(c), back(dy), back(a), chunk)
     dc = _product(back(b), back(a), back(dy), chunk)
@@ -146,10 +146,10 @@ def _features(q, k, v, phi):
     return masks.queries(a, k.shape[2]), masks.keys(b), masks.keys(c)
 
 
-def _divided(sums):
+def _divided(numerator_and_denominator):
     """Numerator over denominator; 0 where no key had a weight."""
-    Z = sums[..., -1:]
-    return jnp.where(Z == 0, 0, sums[..., :-1] / jnp.where(Z == 0, 1, Z))
+    Z = numerator_and_denominator[..., -1:]
+    return jnp.where(Z == 0, 0, numerator_and_denominator[..., :-1] / jnp.where(Z == 0, 1, Z))
 
 
 def _tokens(x, q):
@@ -248,9 +248,9 @@ def order(phi: Callable, q, k):
     return (larger & (apart(K) > 0)).sum() / larger.sum()
 
 
-def start(key, H: int, half: int):
-    """W[H, half] near the identity (wide: near it again and again), so that the first features are e^x and e^-x."""
-    return jnp.tile(jnp.eye(H), -(-half // H))[:, :half] + 0.1 * jax.random.normal(key, (H, half))
+def start(key, H: int, n_features: int):
+    """W[H, n_features] near the identity (wide: near it again and again), so that the first features are e^x and e^-x."""
+    return jnp.tile(jnp.eye(H), -(-n_features // H))[:, :n_features] + 0.1 * jax.random.normal(key, (H, n_features))
 
 
 def loss(W, q, k, causal: bool = True, softmax: bool = False):

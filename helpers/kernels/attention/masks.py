@@ -46,11 +46,11 @@ class Mask:
         if self.sinks and self.window is None:
             raise ValueError(f"sinks are first keys seen besides a window: {self.sinks} sinks need one")
 
-    def sees(self, query, where):
-        """Whether the query at position `query` sees the key at position `where`; integers or arrays that broadcast."""
-        apart = query - where
+    def sees(self, query, key):
+        """Whether the query at position `query` sees the key at position `key`; integers or arrays that broadcast."""
+        apart = query - key
         near = apart == apart if self.window is None else (apart < self.window) & (apart > -self.window)
-        seen = near | (where < self.sinks) if self.sinks else near
+        seen = near | (key < self.sinks) if self.sinks else near
         return seen & (apart >= 0) if self.causal else seen
 
     def array(self, T: int, S: int) -> np.ndarray:
@@ -66,23 +66,23 @@ class Mask:
         where = np.arange(S)
         return np.ones(S, bool) if self.window is None else (where > S - T - self.window) | (where < self.sinks)
 
-    def block(self, queries: range, where: range) -> tuple[bool, bool]:
+    def block(self, queries: range, keys: range) -> tuple[bool, bool]:
         """(some query of the range sees some key of the range, all see all), without looking at the pairs.
 
         Distances between two ranges are a range, so its ends decide. Sinks are looked at apart from the other keys.
         """
-        first = range(where.start, min(where.stop, max(where.start, self.sinks)))
+        first = range(keys.start, min(keys.stop, max(keys.start, self.sinks)))
         parts = [
             self._distances(queries, first, None),
-            self._distances(queries, range(first.stop, where.stop), self.window),
+            self._distances(queries, range(first.stop, keys.stop), self.window),
         ]
         parts = [p for p in parts if p is not None]
         return any(p[0] for p in parts), all(p[1] for p in parts)
 
-    def _distances(self, queries: range, where: range, window: int | None) -> tuple[bool, bool] | None:
-        if not where or not queries:
+    def _distances(self, queries: range, keys: range, window: int | None) -> tuple[bool, bool] | None:
+        if not keys or not queries:
             return None
-        least, most = queries.start - where[-1], queries[-1] - where.start
+        least, most = queries.start - keys[-1], queries[-1] - keys.start
         low = 0 if self.causal else -(10**18) if window is None else 1 - window
         high = 10**18 if window is None else window - 1
         return least <= high and most >= low, low <= least and most <= high
@@ -157,11 +157,11 @@ class Plan:
         return seen & (where < (lengths[:, None, None, None, None] if lengths.ndim else lengths))
 
 
-def plan(T: int, S: int, rows: int, columns: int, mask: Mask = FULL, skip: bool = True) -> Plan:
+def plan(T: int, S: int, rows: int, columns: int, mask: Mask = FULL, skip_masked: bool = True) -> Plan:
     """A Plan whose blocks are no larger than the sequences."""
     ruled(mask)
     operands.whole(rows=rows, columns=columns)
-    return Plan(T, S, min(rows, max(T, 1)), min(columns, max(S, 1)), mask, skip)
+    return Plan(T, S, min(rows, max(T, 1)), min(columns, max(S, 1)), mask, skip_masked)
 
 
 def ruled(mask) -> Mask:
@@ -176,9 +176,9 @@ def padding(lengths, S: int):
     return (jnp.arange(S) < operands.lengths(lengths, np.shape(lengths)[0], S)[:, None])[:, None]
 
 
-def flipped(hidden):
+def flipped(hidden_mask):
     """Our polarity from the opposite one, which is True where a key is hidden."""
-    return ~hidden
+    return ~hidden_mask
 
 
 def as_array(mask, B: int, N: int, T: int, S: int):

@@ -66,19 +66,21 @@ def forward(q, k, v, plan: Plan, lengths, warps: int, stages: int, interpret: bo
         real = i * plan.rows + jnp.arange(plan.rows) < T
         q = triton.load(q_ref, mask=real[:, None] & _head(H), other=0.0)
 
-        def look(whole, j, seen):
+        def look(unmasked, j, running):
             """What `softmax.onward` does, with powers of two: a GPU has an instruction for them."""
-            M, L, O = seen
+            M, L, O = running
             where = pl.ds(j * plan.columns, plan.columns)
 
             def load(ref, h):
-                here = _head(h) if whole else (j * plan.columns + jnp.arange(plan.columns) < length)[:, None] & _head(h)
-                here = None if whole and h == wide[h] else jnp.broadcast_to(here, (plan.columns, wide[h]))
+                here = (
+                    _head(h) if unmasked else (j * plan.columns + jnp.arange(plan.columns) < length)[:, None] & _head(h)
+                )
+                here = None if unmasked and h == wide[h] else jnp.broadcast_to(here, (plan.columns, wide[h]))
                 return triton.load(ref.at[where, :], mask=here, other=None if here is None else 0.0)
 
             keys, values = load(k_ref, H), load(v_ref, V)
             scores = H**-0.5 * log2(np.e) * _dot(q, keys.T)
-            if not whole:
+            if not unmasked:
                 scores = jnp.where(plan.sees(i, j, length), scores, NEVER)
             new = jnp.maximum(M, scores.max(-1))
             weights, old = jnp.exp2(scores - finite(new)[:, None]), jnp.exp2(M - finite(new))
@@ -145,11 +147,11 @@ def _up(n, side: int):
     return lax.div(jnp.maximum(n, 0) + side - 1, jnp.int32(side))
 
 
-def _side(n: int, most: int, name: str) -> int:
-    """A side of a block: n, or less where the sequence is short."""
-    if n < LEAST or n & (n - 1):
-        raise ValueError(f"a GPU's block has a power of two of {name}, {LEAST} or more, not {n}")
-    return min(n, _power(most))
+def _side(length: int, max_side: int, name: str) -> int:
+    """A side of a block: `max_side`, or less where the sequence is short."""
+    if length < LEAST or length & (length - 1):
+        raise ValueError(f"a GPU's block has a power of two of {name}, {LEAST} or more, not {length}")
+    return min(length, _power(max_side))
 
 
 def _power(n: int) -> int:
@@ -157,7 +159,7 @@ def _power(n: int) -> int:
     return max(LEAST, 1 << (n - 1).bit_length())
 
 
-def _gradients(q, k, v, out, total, dout, plan: Plan, lengths, *how):
+def _gradients(q, k, v, out, total, dout, plan: Plan, lengths, *launch_options):
     return plain.backward(q, k, v, out, total, dout, plan, lengths)
 
 

@@ -119,9 +119,9 @@ def backward(q, k, v, out, total, dout, plan: Plan, lengths, interpret: bool):
 _flash = plain.with_gradient(forward, backward)
 
 
-def _gradients(given, total, identity, lengths, plan, G, interpret, columns: bool) -> list:
+def _gradients(operands, total, identity, lengths, plan, G, interpret, columns: bool) -> list:
     """dK and dV down the columns, or dQ along the rows."""
-    (Q, K, V, _), steps = given, _steps(plan, G if columns else 1, columns)
+    (Q, K, V, _), steps = operands, _steps(plan, G if columns else 1, columns)
     made = [K, V] if columns else [Q]
     heads = len(made[0]) // len(lengths)  # of a text
 
@@ -152,7 +152,7 @@ def _gradients(given, total, identity, lengths, plan, G, interpret, columns: boo
     return _call(
         kernel, (len(made[0]), len(steps[0])), [rows, keys, values, gradients, line, line], outs, made,
         [out.block_shape[1:] for out in outs], interpret,
-    )(*steps, lengths, *given, total, identity)  # fmt: skip
+    )(*steps, lengths, *operands, total, identity)  # fmt: skip
 
 
 def _scores(q, k, plan: Plan, i, j, length):

@@ -74,13 +74,13 @@ def stripes(device, n: int, T: int):
     return device + n * jnp.arange(T)
 
 
-def held(device, hops, n: int, way: int = RIGHT):
+def held(device, hops, n: int, direction: int = RIGHT):
     """Whose keys a device holds after so many hops to the right (or to the left).
 
     >>> [held(0, r, 4) for r in range(4)], [held(0, r, 4, LEFT) for r in range(4)]
     ([0, 3, 2, 1], [0, 1, 2, 3])
     """
-    return (device - way * hops) % n
+    return (device - direction * hops) % n
 
 
 class How(NamedTuple):
@@ -94,36 +94,38 @@ class How(NamedTuple):
     tile: int | None = None
 
 
-def ring(q, k, v, axis: str, causal: bool = True, window: int | None = None, **how):
+def ring(q, k, v, axis: str, causal: bool = True, window: int | None = None, **options):
     """Attention of a sequence cut over `axis`: [B, T_X, N, H].
 
-    window  a query sees so many keys, with its own
-    how     `places`, `ways`, `tile`: see the module
+    window   a query sees so many keys, with its own
+    options  `places`, `ways`, `tile`: see the module
     """
-    return _ring(q, k, v, _checked(q, k, v, How(axis, causal, window, **how)))
+    return _ring(q, k, v, _checked(q, k, v, How(axis, causal, window, **options)))
 
 
-def counted(q, k, v, axis: str, causal: bool = True, window: int | None = None, **how):
+def counted(q, k, v, axis: str, causal: bool = True, window: int | None = None, **options):
     """(`ring`, how many scores of one head this device computed at each of its N looks: [1, N], whole numbers)."""
-    (out, _, _), scores = _look(q, k, v, _checked(q, k, v, How(axis, causal, window, **how)))
+    (out, _, _), scores = _look(q, k, v, _checked(q, k, v, How(axis, causal, window, **options)))
     return out, scores[None]
 
 
-def program(mesh: jax.sharding.Mesh, axis: str, f: Callable = ring, **how) -> Callable:
+def program(mesh: jax.sharding.Mesh, axis: str, f: Callable = ring, **options) -> Callable:
     """`ring` (or `counted`) of whole arrays, q[B, T, N, H], k and v[B, T, K, H]: cut, looked at, put together.
 
     Tokens are laid out as `places` says, and the result stands in the order of the text again.
     """
     n, cut = operands.axis(mesh, axis), jax.P(None, axis)
     outs = cut if f is ring else (cut, jax.P(axis))
-    on_devices = jax.shard_map(partial(f, axis=axis, **how), mesh=mesh, in_specs=cut, out_specs=outs, check_vma=False)
+    on_devices = jax.shard_map(
+        partial(f, axis=axis, **options), mesh=mesh, in_specs=cut, out_specs=outs, check_vma=False
+    )
 
     @jax.jit
     def run(q, k, v):
         T = q.shape[1]
         if T % n:
             raise ValueError(f"{n} devices do not share {T} tokens evenly: take a multiple of {n}")
-        order = np.concatenate([_numbers(how.get("places", blocks), i, n, T // n) for i in range(n)])
+        order = np.concatenate([_numbers(options.get("places", blocks), i, n, T // n) for i in range(n)])
         got = on_devices(q[:, order], k[:, order], v[:, order])
         out, *scores = (got,) if f is ring else got
         out = out[:, np.argsort(order)]
@@ -137,44 +139,44 @@ def _numbers(places, i, n, T) -> np.ndarray:
         return np.asarray(places(i, n, T))
 
 
-def _checked(q, k, v, how: How) -> How:
-    """`how`, if it and the arrays fit; ValueError in one sentence if not."""
+def _checked(q, k, v, options: How) -> How:
+    """`options`, if it and the arrays fit; ValueError in one sentence if not."""
     masks.check(q, k, v)
     operands.fit({"q[B, T, N, H]": q, "k[B, T, K, H]": k, "v[B, T, K, H]": v})  # of the same tokens, and both travel
-    operands.whole(window=how.window, ways=how.ways, tile=how.tile)
-    if how.window is not None and not how.causal:
-        raise ValueError(f"a window looks back, under a causal mask: not {how.window} with causal={how.causal}")
-    if how.ways not in (1, 2):
-        raise ValueError(f"keys go one way round or both ways, so ways is 1 or 2, not {how.ways}")
-    return how
+    operands.whole(window=options.window, ways=options.ways, tile=options.tile)
+    if options.window is not None and not options.causal:
+        raise ValueError(f"a window looks back, under a causal mask: not {options.window} with causal={options.causal}")
+    if options.ways not in (1, 2):
+        raise ValueError(f"keys go one way round or both ways, so ways is 1 or 2, not {options.ways}")
+    return options
 
 
 @partial(jax.custom_vjp, nondiff_argnums=(3,))
-def _ring(q, k, v, how: How):
-    return _look(q, k, v, how)[0][0]
+def _ring(q, k, v, options: How):
+    return _look(q, k, v, options)[0][0]
 
 
-def _forward(q, k, v, how):
-    (out, tiles, total), _ = _look(q, k, v, how)
+def _forward(q, k, v, options):
+    (out, tiles, total), _ = _look(q, k, v, options)
     return out, (q, k, v, tiles, total)
 
 
-def _look(q, k, v, how):
+def _look(q, k, v, options):
     """(result, the same in tiles, log of the softmax's sum), scores computed at each look."""
-    cut = _Cut(q, k, how)
+    cut = _Cut(q, k, options)
     Q, positions = cut.queries(q), cut.positions()
 
-    def look(seen, lanes, r):
+    def look(running, lanes, hop):
         scores = 0
         for lane, kv in enumerate(lanes):
-            seen, more = _seen(cut, Q, positions, seen, kv, cut.where(lane, r))
+            running, more = _seen(cut, Q, positions, running, kv, cut.where(lane, hop))
             scores += more
-        return seen, scores
+        return running, scores
 
-    def step(carry, r):
+    def step(carry, hop):
         lanes, seen = carry
         coming = cut.send(lanes)  # needs nothing of what is computed meanwhile
-        seen, scores = look(seen, lanes, r)
+        seen, scores = look(seen, lanes, hop)
         return (coming, seen), scores
 
     start = cut.keys(k, v), nothing(Q.shape[:-1], Q.shape[-1])
@@ -185,7 +187,7 @@ def _look(q, k, v, how):
     return (cut.whole(tiles), tiles, checkpoint_name(logsum(seen), KEPT)), scores
 
 
-def _seen(cut, Q, positions, seen, kv, where):
+def _seen(cut, Q, positions, running, kv, key_positions):
     """The running softmax of all tiles of queries after some keys more, and how many scores were computed."""
 
     def row(_, x):
@@ -199,34 +201,34 @@ def _seen(cut, Q, positions, seen, kv, where):
             seen, scores = carry
             return (lax.cond(look, more, lambda s: s, seen), scores + look * positions.size * where.size), None
 
-        return None, _over(tile, (seen, 0), (kv, where))[0]
+        return None, _over(tile, (seen, 0), (kv, key_positions))[0]
 
     kv = cut.tiles(kv)
-    _, (seen, scores) = _over(row, None, (Q, seen, positions))
-    return seen, scores.sum()
+    _, (running, scores) = _over(row, None, (Q, running, positions))
+    return running, scores.sum()
 
 
-def _backward(how, kept, dout):
+def _backward(options, residuals, dout):
     """dq, dk, dv. P = e^(tau q·k - total) is the softmax again; sum_j P_ij dP_ij = dO_i · O_i, so no other block is needed."""
-    q, k, v, out, total = kept
-    cut = _Cut(q, k, how)
+    q, k, v, out, total = residuals
+    cut = _Cut(q, k, options)
     dO = cut.queries(dout)
     rows = cut.queries(q), dO, total, jnp.sum(dO * out, -1), cut.positions()
 
-    def look(dQ, lanes, r):
+    def look(dQ, lanes, hop):
         dkv = []
         for lane, kv in enumerate(lanes):
-            dq, more = _gradients(cut, rows, kv, cut.where(lane, r))
+            dq, more = _gradients(cut, rows, kv, cut.where(lane, hop))
             dQ, dkv = dQ + dq, [*dkv, more]
         return dQ, dkv
 
-    def plus(dkv, more):
-        return [(a + b).astype(k.dtype) for a, b in zip(dkv, more)]
+    def plus(dkv, addend):
+        return [(a + b).astype(k.dtype) for a, b in zip(dkv, addend)]
 
-    def step(carry, r):
+    def step(carry, hop):
         dQ, lanes, dkv = carry
         coming, arrived = cut.send(lanes), cut.send(dkv)  # gradients: those of the keys that this device now looks at
-        dQ, more = look(dQ, lanes, r)
+        dQ, more = look(dQ, lanes, hop)
         return (dQ, coming, plus(arrived, more)), None
 
     lanes = cut.keys(k, v)
@@ -241,7 +243,7 @@ def _backward(how, kept, dout):
     return cut.whole(dQ).astype(q.dtype), *map(masks.tokens, jnp.concatenate(dkv, -2))
 
 
-def _gradients(cut, rows, kv, where):
+def _gradients(cut, rows, kv, key_positions):
     """What some keys add to dQ, in tiles, and what all queries here add to the gradients of those keys and values."""
 
     def row(dkv, x):
@@ -257,7 +259,7 @@ def _gradients(cut, rows, kv, where):
 
             return lax.cond(mask.any(), more, lambda dQ: (dQ, jnp.zeros(kv.shape)), dQ)
 
-        dQ, more = _over(tile, jnp.zeros(Q.shape), (kv, where))
+        dQ, more = _over(tile, jnp.zeros(Q.shape), (kv, key_positions))
         return dkv + more, dQ
 
     S, kv = kv.shape[-2], cut.tiles(kv)
@@ -279,10 +281,10 @@ _ring.defvjp(_forward, _backward)
 class _Cut:
     """A device's tokens in tiles, and its keys in one lane for each way round. Places that a tile has too many stand at -1."""
 
-    def __init__(self, q, k, how: How):
+    def __init__(self, q, k, options: How):
         self.T, self.K = q.shape[1], k.shape[2]
-        self.how, self.n = how, lax.axis_size(how.axis)
-        half = -(-self.T // how.ways)
+        self.how, self.n = options, lax.axis_size(options.axis)
+        half = -(-self.T // options.ways)
         self.lanes = [(RIGHT, 0, half), (LEFT, half, self.T)][: 1 if half == self.T else 2]
         self.hops = self._hops()
 
@@ -321,15 +323,15 @@ class _Cut:
         """Positions of the queries here, [tiles, tile]."""
         return self._tiles(self.how.places(lax.axis_index(self.how.axis), self.n, self.T))
 
-    def where(self, lane: int, r):
-        """Positions of the keys of a lane that are here after r hops, [tiles, tile]."""
+    def where(self, lane: int, hop):
+        """Positions of the keys of a lane that are here after so many hops, [tiles, tile]."""
         way, a, b = self.lanes[lane]
-        return self._tiles(self.how.places(held(lax.axis_index(self.how.axis), r, self.n, way), self.n, self.T)[a:b])
+        return self._tiles(self.how.places(held(lax.axis_index(self.how.axis), hop, self.n, way), self.n, self.T)[a:b])
 
-    def mask(self, positions, where):
+    def mask(self, query_positions, key_positions):
         """Which keys the queries see, [tile, tile]."""
-        there = (positions >= 0)[:, None] & (where >= 0)  # not a place that a tile has too many
-        return there & masks.Mask(self.how.causal, self.how.window).sees(positions[:, None], where)
+        there = (query_positions >= 0)[:, None] & (key_positions >= 0)  # not a place that a tile has too many
+        return there & masks.Mask(self.how.causal, self.how.window).sees(query_positions[:, None], key_positions)
 
     def _tiles(self, places):
         """Places [T] cut into [tiles, tile]."""

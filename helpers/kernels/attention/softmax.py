@@ -88,23 +88,23 @@ def together(a: Running, b: Running) -> Running:
     return Running(M, wa * a.L + wb * b.L, O)
 
 
-def onward(seen: Running, q, k, v, mask=None) -> Running:
-    """seen ⊕ chunk(q, k, v, mask) with one rescaling: the chunk is made at the new maximum to begin with."""
+def onward(running: Running, q, k, v, mask=None) -> Running:
+    """running ⊕ chunk(q, k, v, mask) with one rescaling: the chunk is made at the new maximum to begin with."""
     scores = scored(q, k, mask)
-    M = jnp.maximum(seen.M, scores.max(-1))
-    weights, old = jnp.exp(scores - finite(M)[..., None]), jnp.exp(seen.M - finite(M))
-    O = old[..., None] * seen.O + jnp.einsum("...tc,...ch->...th", weights, v)
-    return Running(M, old * seen.L + weights.sum(-1), O)
+    M = jnp.maximum(running.M, scores.max(-1))
+    weights, old = jnp.exp(scores - finite(M)[..., None]), jnp.exp(running.M - finite(M))
+    O = old[..., None] * running.O + jnp.einsum("...tc,...ch->...th", weights, v)
+    return Running(M, old * running.L + weights.sum(-1), O)
 
 
-def result(r: Running):
+def result(running: Running):
     """The softmax-weighted mean of the values; 0 for a query that saw no key."""
-    return r.O / jnp.where(r.L == 0, 1, r.L)[..., None]
+    return running.O / jnp.where(running.L == 0, 1, running.L)[..., None]
 
 
-def logsum(r: Running):
+def logsum(running: Running):
     """log of the sum of e^score, [..., T]: all that a backward pass needs to make weights again; 0 where no key was seen."""
-    return finite(r.M) + jnp.log(jnp.where(r.L == 0, 1, r.L))
+    return finite(running.M) + jnp.log(jnp.where(running.L == 0, 1, running.L))
 
 
 def finite(M):
@@ -180,9 +180,11 @@ def leaf(x) -> Running:
     return Running(x.astype(jnp.float32), jnp.where(x == -jnp.inf, 0.0, 1.0))
 
 
-def divided(x, seen: Running):
+def divided(x, running: Running):
     """The second pass: e^(x - m) / ℓ."""
-    return (jnp.exp(x - finite(seen.M)[..., None]) / jnp.where(seen.L == 0, 1, seen.L)[..., None]).astype(x.dtype)
+    return (jnp.exp(x - finite(running.M)[..., None]) / jnp.where(running.L == 0, 1, running.L)[..., None]).astype(
+        x.dtype
+    )
 
 
 def top_k(x, k: int, chunk: int = 128):
@@ -205,8 +207,8 @@ def top_k(x, k: int, chunk: int = 128):
     rest = jnp.moveaxis(rest.reshape(*x.shape[:-1], -1, chunk), -2, 0)
     firsts = start + chunk * jnp.arange(len(rest))
 
-    def look(carry, new):
-        (best, at, seen), (x, first) = carry, new
+    def look(carry, next_chunk):
+        (best, at, seen), (x, first) = carry, next_chunk
         where = jnp.broadcast_to(first + jnp.arange(chunk), x.shape)
         best, pick = lax.top_k(jnp.concatenate([best, x], -1), k)  # older ones first: they win a tie
         at = jnp.take_along_axis(jnp.concatenate([at, where], -1), pick, -1)

@@ -29,16 +29,16 @@ from . import masks
 from .softmax import Running, chunk, nothing, result, together
 
 
-def seen_of(q, k, v, filled=None) -> Running:
+def seen_of(q, k, v, lengths=None) -> Running:
     """What q[B, N, H] sees of keys and values [B, S, K, H], in float32: M[B, K, G], L[B, K, G], O[B, K, G, H].
 
-    filled   [B, S], which places hold keys; None: all of them
+    lengths  [B, S], which places hold keys; None: all of them
     """
     q = q.reshape(len(q), k.shape[2], -1, q.shape[-1]).astype(
         jnp.float32
     )  # the heads of a group are the queries of `chunk`
-    k, v = (operands.blank(x, filled).swapaxes(1, 2).astype(jnp.float32) for x in (k, v))  # [B, K, S, H]
-    return chunk(q, k, v, None if filled is None else filled[:, None, None])
+    k, v = (operands.blank(x, lengths).swapaxes(1, 2).astype(jnp.float32) for x in (k, v))  # [B, K, S, H]
+    return chunk(q, k, v, None if lengths is None else lengths[:, None, None])
 
 
 def decode(q, k, v, axis: str, lengths, combine: Callable):
@@ -54,7 +54,7 @@ def decode(q, k, v, axis: str, lengths, combine: Callable):
     return result(seen).reshape(*q.shape[:2], -1).astype(q.dtype)
 
 
-def chain(r: Running, axis: str) -> Running:
+def chain(running: Running, axis: str) -> Running:
     """N - 1 rounds: everybody's own part goes once round the ring."""
 
     def step(carry, _):
@@ -62,17 +62,18 @@ def chain(r: Running, axis: str) -> Running:
         passing = hop(passing, axis, RIGHT)
         return (passing, together(sum_, unpacked(passing))), None
 
-    return lax.scan(step, (packed(r), r), None, length=lax.axis_size(axis) - 1)[0][1]
+    return lax.scan(step, (packed(running), running), None, length=lax.axis_size(axis) - 1)[0][1]
 
 
-def doubling(r: Running, axis: str) -> Running:
+def doubling(running: Running, axis: str) -> Running:
     """⌈log2 N⌉ rounds, for any N: windows of c devices that end here, c = ⌈N / 2^(rounds left)⌉."""
     n = lax.axis_size(axis)
     if n & (n - 1) == 0:
         for t in range(rounds(n)):
-            r = together(r, unpacked(hop(packed(r), axis, 2**t)))
-        return r
-    c, last, before = 1, r, nothing(r.M.shape, r.O.shape[-1])  # of the last c devices, and of the last c - 1 of these
+            running = together(running, unpacked(hop(packed(running), axis, 2**t)))
+        return running
+    # Of the last c devices, and of the last c - 1 of these.
+    c, last, before = 1, running, nothing(running.M.shape, running.O.shape[-1])
     for left in reversed(range(rounds(n))):
         wide = -(-n // 2**left)  # 2c or 2c - 1
         back = wide - c
@@ -82,9 +83,9 @@ def doubling(r: Running, axis: str) -> Running:
     return last
 
 
-def packed(r: Running):
+def packed(running: Running):
     """One array of H + 2 numbers a head, so that a round is one message."""
-    return jnp.concatenate([r.M[..., None], r.L[..., None], r.O], -1)
+    return jnp.concatenate([running.M[..., None], running.L[..., None], running.O], -1)
 
 
 def unpacked(x) -> Running:

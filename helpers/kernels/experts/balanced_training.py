@@ -61,12 +61,12 @@ def start() -> dict[str, np.ndarray]:
     return {name: (rng.standard_normal(s) * s[-2] ** -0.5).astype("float32") for name, s in shapes.items()}
 
 
-def forward(p: dict, x, bias, axes=()):
+def forward(params: dict, x, bias, axes=()):
     """(y[T, D], the choices of each expert [E] on all devices along `axes`, the loss of their balance)."""
-    logits = x @ p["W_R"]
+    logits = x @ params["W_R"]
     expert, weight = choose(logits, ROUTER, bias)
-    h = jax.nn.relu(jnp.einsum("td,edf->tef", x, p["W_in"]))
-    y = jnp.einsum("te,tef,efd->td", weighted(expert, weight, E), h, p["W_out"])
+    h = jax.nn.relu(jnp.einsum("td,edf->tef", x, params["W_in"]))
+    y = jnp.einsum("te,tef,efd->td", weighted(expert, weight, E), h, params["W_out"])
     scores = jax.nn.sigmoid(logits)
     return y, loads(expert, E, axes), balance_loss(scores / scores.sum(-1, keepdims=True), expert, axes)
 
@@ -80,8 +80,8 @@ def step(state, x, target, nudge: float = 0.0, weight: float = 0.0, axes=()):
     """
     params, moments, bias = state
 
-    def loss(p):
-        y, load, balance = forward(p, x, bias, axes)
+    def loss(params):
+        y, load, balance = forward(params, x, bias, axes)
         wrong = jnp.mean((y - target) ** 2)
         return wrong + weight * balance, (wrong, load)
 

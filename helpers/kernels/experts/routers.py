@@ -68,26 +68,28 @@ ROUTERS = {
 """Routers of public models. Llama 4 multiplies what goes into the expert with its weight, the others what comes out."""
 
 
-def choose(logits, r: Router, bias=None, given=None):
+def choose(logits, router: Router, bias=None, fixed_expert=None):
     """Experts of tokens with logits[T, E]: (expert[T, k], best first, weight[T, k]). Of equal ones the first is taken.
 
-    bias   [E], added to scores for the choice; weights are those of the scores alone
-    given  [T, k], experts that a table has for each token's number, as in DeepSeek-V4's first layers, so that no score chooses them
+    bias          [E], added to scores for the choice; weights are those of the scores alone
+    fixed_expert  [T, k], experts that a table has for each token's number, as in DeepSeek-V4's first layers, so that no score chooses them
     """
     E = logits.shape[-1]
-    if r.k > E * r.limit // r.groups or E % r.groups:
-        raise ValueError(f"a token cannot go to {r.k} of {E} experts in {r.limit} of {r.groups} equal groups")
-    scores = SCORES[r.scores](logits)
+    if router.k > E * router.limit // router.groups or E % router.groups:
+        raise ValueError(
+            f"a token cannot go to {router.k} of {E} experts in {router.limit} of {router.groups} equal groups"
+        )
+    scores = SCORES[router.scores](logits)
     by = scores if bias is None else scores + bias
-    if r.limit < r.groups:
-        by = jnp.where(allowed(by, r.groups, r.limit), by, -jnp.inf)
-    expert = lax.top_k(by, r.k)[1] if given is None else given
+    if router.limit < router.groups:
+        by = jnp.where(allowed(by, router.groups, router.limit), by, -jnp.inf)
+    expert = lax.top_k(by, router.k)[1] if fixed_expert is None else fixed_expert
     weight = jnp.take_along_axis(scores, expert, axis=-1)
-    if r.scores == "softmax of the chosen":
+    if router.scores == "softmax of the chosen":
         weight = jax.nn.softmax(weight, axis=-1)
-    if r.divided:
+    if router.divided:
         weight = weight / weight.sum(-1, keepdims=True)
-    return expert, r.scale * weight
+    return expert, router.scale * weight
 
 
 def allowed(scores, groups: int, limit: int):

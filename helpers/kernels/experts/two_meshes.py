@@ -32,30 +32,30 @@ TOKENS = P("X", "Y")  # x[B_X, T_Y, D]
 HEADS = {"W_Q": P(None, "Y"), "W_K": P(None, "Y"), "W_V": P(None, "Y"), "W_O": P("Y")}
 
 
-def specs(p: dict, ep: Axes) -> dict:
+def specs(params: dict, ep: Axes) -> dict:
     """How the arrays of a layer lie: attention's matrices by heads over Y, experts over `ep`, norms and the router whole everywhere."""
-    if "shared experts" in p:
+    if "shared experts" in params:
         raise ValueError("this layer has routed experts alone: leave shared ones out of the Config")
-    return jax.tree.map_with_path(lambda path, _: _spec(path, ep), p)
+    return jax.tree.map_with_path(lambda path, _: _spec(path, ep), params)
 
 
 def _spec(path, ep: Axes) -> P:
     return P(ep) if path[0].key == "experts" else HEADS.get(path[0].key, P())
 
 
-def layer(p: dict, x, c: Config, ep: Axes, places: int, pieces: int = 1):
+def layer(params: dict, x, c: Config, ep: Axes, places: int, pieces: int = 1):
     """One layer on x[B_X, T_Y, D], for use inside `shard_map` over X and Y.
 
-    places   that each device has for each expert; who finds none is dropped
-    pieces   of `exchanged`
+    places  that each device has for each expert; who finds none is dropped
+    pieces  of `exchanged`
     """
-    y = lax.all_gather(layer_norm(p, 0, x, c), "Y", axis=1, tiled=True)  # [B_X, T, D]
-    y, _ = attention(p, y, jnp.arange(y.shape[1]), c)  # [B_X, T, D] {U_Y}
+    y = lax.all_gather(layer_norm(params, 0, x, c), "Y", axis=1, tiled=True)  # [B_X, T, D]
+    y, _ = attention(params, y, jnp.arange(y.shape[1]), c)  # [B_X, T, D] {U_Y}
     x = x + lax.psum_scatter(y, "Y", scatter_dimension=1, tiled=True)  # [B_X, T_Y, D]
-    rows = layer_norm(p, 1, x, c).reshape(-1, c.D)
-    r = route(rows @ p["W_R"], c.moe.k)
+    rows = layer_norm(params, 1, x, c).reshape(-1, c.D)
+    r = route(rows @ params["W_R"], c.moe.k)
     queues = dispatch(rows, r, c.moe.E, places)  # [E, places, D], from the tokens here
-    return x + combine(exchanged(queues, lambda q: experts(p["experts"], q, c), ep, pieces), r).reshape(x.shape)
+    return x + combine(exchanged(queues, lambda q: experts(params["experts"], q, c), ep, pieces), r).reshape(x.shape)
 
 
 def exchanged(queues, work: Callable, ep: Axes, pieces: int = 1):
@@ -75,9 +75,11 @@ def exchanged(queues, work: Callable, ep: Axes, pieces: int = 1):
 def forward(c: Config, mesh: jax.sharding.Mesh, ep: Axes, places: int, pieces: int = 1) -> Callable:
     """The program (p, x[B, T, D]) -> x[B, T, D] of one layer."""
 
-    def run(p, x):
+    def run(params, x):
         f = lambda p, x: layer(p, x, c, ep, places, pieces)  # noqa: E731
-        return jax.shard_map(f, mesh=mesh, in_specs=(specs(p, ep), TOKENS), out_specs=TOKENS, check_vma=False)(p, x)
+        return jax.shard_map(f, mesh=mesh, in_specs=(specs(params, ep), TOKENS), out_specs=TOKENS, check_vma=False)(
+            params, x
+        )
 
     return jax.jit(run)
 
@@ -89,16 +91,16 @@ def gradients(c: Config, mesh: jax.sharding.Mesh, ep: Axes, places: int) -> Call
     average over dp, of experts as of all else, would be wrong by edp / dp.
     """
 
-    def run(p, x, target):
-        laid = specs(p, ep)
+    def run(params, x, target):
+        laid = specs(params, ep)
 
-        def loss(p, x, target):
+        def loss(params, x, target):
             same = lambda path: tuple(a for a in ("X", "Y") if a not in jax.tree.leaves(tuple(_spec(path, ep))))  # noqa: E731
-            p = jax.tree.map_with_path(lambda path, w: alike(w, same(path)) if same(path) else w, p)
-            return jnp.sum((layer(p, x, c, ep, places) - target) ** 2) / (2 * x.size * mesh.size)
+            params = jax.tree.map_with_path(lambda path, w: alike(w, same(path)) if same(path) else w, params)
+            return jnp.sum((layer(params, x, c, ep, places) - target) ** 2) / (2 * x.size * mesh.size)
 
         on = jax.shard_map(jax.grad(loss), mesh=mesh, in_specs=(laid, TOKENS, TOKENS), out_specs=laid, check_vma=False)
-        return on(p, x, target)
+        return on(params, x, target)
 
     return jax.jit(run)
 
@@ -158,9 +160,9 @@ def generate(c: Config, mesh: jax.sharding.Mesh, new: int) -> Callable:
     if not c.moe:
         raise ValueError("this program generates with experts: give it a Config with a moe")
 
-    def spread(p, rows, c):
-        y, _ = there_and_back(p, rows, c, len(rows), "X")
-        return y + shared(p, rows, c)
+    def spread(params, rows, c):
+        y, _ = there_and_back(params, rows, c, len(rows), "X")
+        return y + shared(params, rows, c)
 
     def on_device(params, prompt):
         layer = partial(decoder.block, experts=spread)

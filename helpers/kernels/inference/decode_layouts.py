@@ -22,46 +22,48 @@ from helpers.kernels.transformers.decoder_layers import mlp, places, product, ro
 from .sharded_decode_step import MIX_Y, MIX_YZ, Way, entries, keys_and_values, look, put, turned
 
 
-def attend_whole(kind, p, cache, y, positions, c: Config, axes="Y"):
+def attend_whole(kind, params, cache, y, positions, c: Config, axes="Y"):
     """Each device has some of the heads, with all that these look at: one AllReduce.
 
-    kind   `of_heads`, or `absorbed` for a cache of latent vectors
+    kind  `of_heads`, or `absorbed` for a cache of latent vectors
     """
-    Q, new = kind(p, y, positions, c, axes)  # Q[B, N_Y, H]
+    Q, new = kind(params, y, positions, c, axes)  # Q[B, N_Y, H]
     cache = put(cache, new, positions)  # K[B, S, K_Y, H], V[B, S, K_Y, H]
-    return leave(p, look(Q, cache, positions), axes), cache  # of O[B, N_Y, H]
+    return leave(params, look(Q, cache, positions), axes), cache  # of O[B, N_Y, H]
 
 
-def of_heads(p, y, positions, c: Config, axes, mine: Callable = lambda a: a):
-    """Queries of the new tokens, and what the cache gets of those that are `mine`, this device's."""
-    return turned(p, "W_Q", y, positions), entries(p, mine(y), mine(positions))
+def of_heads(params, y, positions, c: Config, axes, own_rows: Callable = lambda a: a):
+    """Queries of the new tokens, and what the cache gets of those that are `own_rows`, this device's."""
+    return turned(params, "W_Q", y, positions), entries(params, own_rows(y), own_rows(positions))
 
 
-def leave(p, O, axes):
+def leave(params, O, axes):
     """What heads found, O[B, N_Y, H], as y[B, D]; latent vectors, O[B, N_Y, R], become values first."""
-    if "W_UV" in p:
-        O = jnp.einsum("bnr,rnh->bnh", O.astype(p["W_UV"].dtype), p["W_UV"])  # [B, N_Y, V]
-    y = product(p, "W_O", "bnh,nhd->bd", O)  # y[B, D] {U_Y}
+    if "W_UV" in params:
+        O = jnp.einsum("bnr,rnh->bnh", O.astype(params["W_UV"].dtype), params["W_UV"])  # [B, N_Y, V]
+    y = product(params, "W_O", "bnh,nhd->bd", O)  # y[B, D] {U_Y}
     return lax.psum(y, axes)  # y[B, D]
 
 
-def attend_data(p, cache, y, positions, c: Config):
+def attend_data(params, cache, y, positions, c: Config):
     """Each device has some of the sequences, and all heads."""
     positions = lax.dynamic_slice_in_dim(positions, lax.axis_index("X") * len(y), len(y))  # positions[B_X]
-    cache = put(cache, entries(p, y, positions), positions)  # K[B_X, S, K, H], V[B_X, S, K, H]
-    O = look(turned(p, "W_Q", y, positions), cache, positions)  # O[B_X, N, H]
-    return product(p, "W_O", "bnh,nhd->bd", O), cache  # y[B_X, D]
+    cache = put(cache, entries(params, y, positions), positions)  # K[B_X, S, K, H], V[B_X, S, K, H]
+    O = look(turned(params, "W_Q", y, positions), cache, positions)  # O[B_X, N, H]
+    return product(params, "W_O", "bnh,nhd->bd", O), cache  # y[B_X, D]
 
 
-def attend_fsdp(p, cache, y, positions, c: Config):
+def attend_fsdp(params, cache, y, positions, c: Config):
     """The same with a part of D of every matrix on each device: weights are sent, for one token of each sequence."""
-    whole = {name: _whole(p[name], 2 if name == "W_O" else 0) for name in ("W_Q", "W_K", "W_V", "W_O")}  # D of each
+    whole = {
+        name: _whole(params[name], 2 if name == "W_O" else 0) for name in ("W_Q", "W_K", "W_V", "W_O")
+    }  # D of each
     return attend_data(whole, cache, y, positions, c)
 
 
-def mix_fsdp(p, y, c: Config):
-    into = {n: _whole(p[n], 0) for n in ("W_in", "W_gate") if n in p}  # [D, F] each
-    return mlp(into | {"W_out": _whole(p["W_out"], 1)}, y, c, rows="b")  # [F, D]
+def mix_fsdp(params, y, c: Config):
+    into = {n: _whole(params[n], 0) for n in ("W_in", "W_gate") if n in params}  # [D, F] each
+    return mlp(into | {"W_out": _whole(params["W_out"], 1)}, y, c, rows="b")  # [F, D]
 
 
 def _whole(w, axis: int):
@@ -96,15 +98,15 @@ DATA = Way("DP", "x[B_X, D]", WHOLE, "K[B_X, S, K, H]", attend_data, partial(mlp
 # put right); Pope et al., "Efficiently Scaling Transformer Inference" (2022).
 
 
-def attend_by_batch(kind, p, cache, X, positions, c: Config, axes=("Y", "Z")):
+def attend_by_batch(kind, params, cache, X, positions, c: Config, axes=("Y", "Z")):
     """The twelve steps; what is sent is in 4, 10 and 12."""
     own = lambda a: block(a, lax.axis_index("Z"), lax.axis_size("Z"), 0)  # noqa: E731
-    Q, new = kind(p, X, positions, c, axes, own)  # 1. X[B_Z, D]: its rows of X[B, D], whole here. 3. Q[B, N_YZ, H]
+    Q, new = kind(params, X, positions, c, axes, own)  # 1. X[B_Z, D]: its rows of X[B, D], whole here. 3. Q[B, N_YZ, H]
     cache = put(cache, new, own(positions))  # 2. K[B_Z, S, K_Y, H], V[B_Z, S, K_Y, H]
     Q = lax.all_to_all(Q, "Z", split_axis=0, concat_axis=1, tiled=True)  # 4. Q[B_Z, N_Y, H]
     O = look(Q, cache, own(positions))  # 5 to 9. scores, softmax and O[B_Z, K_Y, M, H], which is O[B_Z, N_Y, H]
     O = lax.all_to_all(O, "Z", split_axis=1, concat_axis=0, tiled=True)  # 10. O[B, N_YZ, H]
-    return leave(p, O, axes), cache  # 11 and 12. X[B, D] {U_YZ} -> X[B, D]
+    return leave(params, O, axes), cache  # 11 and 12. X[B, D] {U_YZ} -> X[B, D]
 
 
 WEIGHTS = (
@@ -125,21 +127,21 @@ HEADS = Way("heads and sequences", "x[B, D]", WEIGHTS, "K[B_Z, S, K_Y, H]", part
 # Source: Austin et al. 2025, Section 7; Dao et al., "Flash-Decoding for long-context inference" (2023).
 
 
-def attend_by_sequence(kind, p, cache, X, positions, c: Config, axes=("Y", "Z")):
+def attend_by_sequence(kind, params, cache, X, positions, c: Config, axes=("Y", "Z")):
     """Attention with every query on every device along Z, each looking at its part of the places."""
     start = lax.axis_index("Z") * places(cache)  # the place in its sequence of the first key here
-    Q, new = kind(p, X, positions, c, axes)  # Q[B, N_YZ, H]
+    Q, new = kind(params, X, positions, c, axes)  # Q[B, N_YZ, H]
     cache = put(cache, new, positions - start)  # K[B, S_Z, K_Y, H]: only one of Z has that place
     Q = lax.all_gather(Q, "Z", axis=1, tiled=True)  # Q[B, N_Y, H]
     there = jnp.arange(places(cache)) <= (positions - start)[:, None]  # [B, S_Z]: what lies behind is nobody's
     seen = seen_of(Q, *keys_and_values(cache), there)
     O = exchanged(jax.tree.map(lambda a: a.reshape(*Q.shape[:2], *a.shape[3:]), seen))  # O[B, N_YZ, H]
-    return leave(p, O.astype(X.dtype), axes), cache
+    return leave(params, O.astype(X.dtype), axes), cache
 
 
-def exchanged(r: Running):
+def exchanged(running: Running):
     """One AllToAll: each device gets everybody's (m, l, o) of its own heads, and puts them together."""
-    row = lax.all_to_all(packed(r)[None], "Z", split_axis=2, concat_axis=0, tiled=True)  # [Z, B, N_YZ, H + 2]
+    row = lax.all_to_all(packed(running)[None], "Z", split_axis=2, concat_axis=0, tiled=True)  # [Z, B, N_YZ, H + 2]
     return result(reduce(together, map(unpacked, row)))  # O[B, N_YZ, H]
 
 
@@ -161,16 +163,16 @@ SEQUENCE = Way("sequence", "x[B, D]", WEIGHTS, "K[B, S_Z, K_Y, H]", partial(atte
 # Source: DeepSeek-AI, "DeepSeek-V2" (2024), Section 2.1; Pope et al., "Efficiently Scaling Transformer Inference" (2022) for cuts.
 
 
-def absorbed(p: dict, X, positions, c: Config, axes, mine: Callable = lambda a: a):
+def absorbed(params: dict, X, positions, c: Config, axes, own_rows: Callable = lambda a: a):
     """`of_heads` in the latent space: Q[B, N_YZ, R + P], and latent[B, R], rope[B, P] of each token.
 
     Scores are divided by the root of R + P, as those of any heads, where a head's own width is meant: queries make up for that.
     """
     turn = lambda a: rotate(a[None], positions)[0]  # noqa: E731
-    q, latent, rope = short_vectors(p, X, turn, c, partial(columns, axes=axes))
-    nope = jnp.einsum("bnh,rnh->bnr", q[..., : c.mla.nope], p["W_UK"])  # [B, N_YZ, R]
+    q, latent, rope = short_vectors(params, X, turn, c, partial(columns, axes=axes))
+    nope = jnp.einsum("bnh,rnh->bnr", q[..., : c.mla.nope], params["W_UK"])  # [B, N_YZ, R]
     Q = jnp.concatenate([nope, q[..., c.mla.nope :]], -1)
-    return Q * (Q.shape[-1] / c.qk) ** 0.5, dict(latent=mine(latent), rope=mine(rope))
+    return Q * (Q.shape[-1] / c.qk) ** 0.5, dict(latent=own_rows(latent), rope=own_rows(rope))
 
 
 def columns(parts: list, axes) -> list:

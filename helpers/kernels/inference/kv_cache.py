@@ -53,8 +53,8 @@ def advance(params: dict, cache: list[dict], tokens, positions, c: Config, lengt
     places, real = rows(tokens, positions, lengths)
     x = decoder.embed(params, tokens, places, c)
 
-    def look(kind, old, new):
-        held, seen, mask = recall(old, quantisation.encode(new, old), places, real, kind.window)
+    def look(kind, cache, entries):
+        held, seen, mask = recall(cache, quantisation.encode(entries, cache), places, real, kind.window)
         return held, show(seen, x.dtype), mask & real[..., None]  # a token that does not count looks at nothing
 
     layer = lambda p, *how: decoder.block(quantisation.plain(p, x.dtype), *how)  # noqa: E731
@@ -68,9 +68,9 @@ def rows(tokens, positions, lengths):
     return jnp.asarray(positions)[:, None] + steps, jnp.broadcast_to(steps < n, tokens.shape)
 
 
-def show(seen: dict, dtype) -> dict:
+def show(entries: dict, dtype) -> dict:
     """What a layer reads, as numbers to compute with; under the name "seen" it can be counted."""
-    return quantisation.decode({name: checkpoint_name(a, "seen") for name, a in seen.items()}, dtype)
+    return quantisation.decode({name: checkpoint_name(a, "seen") for name, a in entries.items()}, dtype)
 
 
 def recall(keep: int) -> Callable:
@@ -86,8 +86,8 @@ def top(params: dict, dtype) -> dict:
 # What is asked for.
 
 
-def room(c: Config, size: int, prompt: int, new: int = 0) -> None:
-    """Whether a prompt and `new` tokens after it fit a cache of `size`; a ValueError says why not.
+def room(c: Config, size: int, prompt: int, new_tokens: int = 0) -> None:
+    """Whether a prompt and `new_tokens` tokens after it fit a cache of `size`; a ValueError says why not.
 
     The last token of a text needs no place: nothing comes after it that would look there.
     """
@@ -97,8 +97,8 @@ def room(c: Config, size: int, prompt: int, new: int = 0) -> None:
     if any(kind.window is None or kind.window > size for kind, _ in decoder.runs(c)):
         limits["places in the cache"] = size
     for what, most in limits.items():
-        if (wanted := prompt + max(new - 1, 0)) > most:
-            tokens = f"{prompt} tokens with {new} after it" if new else f"{prompt} tokens"
+        if (wanted := prompt + max(new_tokens - 1, 0)) > most:
+            tokens = f"{prompt} tokens with {new_tokens} after it" if new_tokens else f"{prompt} tokens"
             raise ValueError(f"a prompt of {tokens} does not fit {most} {what}: make it at least {wanted}")
 
 
@@ -122,18 +122,18 @@ def check_rows(tokens, positions, lengths, B: int) -> None:
         raise ValueError("there is no token to go on from: give each row one or more")
 
 
-def check_reach(tokens, positions, lengths, most, why: str) -> None:
-    """No row's last token beyond its last place, `most` for all or for each row, if these are numbers and not traced."""
-    if any(isinstance(given, jax.core.Tracer) for given in (tokens, positions, lengths, most)):
+def check_reach(tokens, positions, lengths, max_position, reason: str) -> None:
+    """No row's last token beyond its last place, `max_position` for all or for each row, if these are numbers and not traced."""
+    if any(isinstance(given, jax.core.Tracer) for given in (tokens, positions, lengths, max_position)):
         return
     n = np.asarray(tokens.shape[1] if lengths is None else lengths)
     reach = np.where(n > 0, np.asarray(positions) + n, 0)
-    most = np.broadcast_to(most, reach.shape)
+    max_position = np.broadcast_to(max_position, reach.shape)
     if np.any(np.asarray(positions) < 0):
         raise ValueError(f"a token's position is 0 or more, not {np.min(positions)}")
-    row = int(np.argmax(reach - most))
-    if reach[row] > most[row]:
-        raise ValueError(f"row {row} would reach {reach[row]} tokens, and " + why.format(most=most[row]))
+    row = int(np.argmax(reach - max_position))
+    if reach[row] > max_position[row]:
+        raise ValueError(f"row {row} would reach {reach[row]} tokens, and " + reason.format(most=max_position[row]))
 
 
 # A prompt in chunks of C tokens, each against the cache of those before, alone or in one pass with a decode step.
@@ -158,9 +158,9 @@ def prefill(params, cache, tokens, c: Config, chunk: int, positions=None, length
     chunks = -(-T // chunk)
     cut = jnp.pad(tokens, ((0, 0), (0, chunks * chunk - T))).reshape(B, chunks, chunk).swapaxes(0, 1)
 
-    def one(state, part):
+    def one(state, piece):
         cache, last = state
-        i, tokens = part
+        i, tokens = piece
         mine = jnp.clip(n - i * chunk, 0, chunk)  # how many of the row's tokens stand in this chunk
         x, cache = advance(params, cache, tokens, positions + i * chunk, c, mine, recall(keep))
         end = jnp.take_along_axis(x, jnp.maximum(mine - 1, 0)[:, None, None], axis=1)[:, 0]
@@ -171,10 +171,10 @@ def prefill(params, cache, tokens, c: Config, chunk: int, positions=None, length
     return decoder.unembed(top(params, last.dtype), last, c), cache
 
 
-def mixed(params, cache, tokens, positions, piece, done: int, c: Config, row: int):
+def mixed(params, cache, tokens, positions, prompt_piece, tokens_read: int, c: Config, row: int):
     """A mixed step, one pass: a token of each of the first B rows and a piece of the prompt in one more row.
 
-    tokens[B] stand at positions[B] of rows 0 to B - 1, piece[T] from position `done` of row `row` on. They go through the
+    tokens[B] stand at positions[B] of rows 0 to B - 1, prompt_piece[T] from position `tokens_read` of row `row` on. They go through the
     products as one row of B + T tokens, so every weight is used once; each sees the places of its own row only. Scores are
     computed against the places of all rows, which a kernel for ragged rows spares. Full layers only.
 
@@ -182,13 +182,13 @@ def mixed(params, cache, tokens, positions, piece, done: int, c: Config, row: in
     """
     if any(kind.window for kind, _ in decoder.runs(c)):
         raise ValueError("a mixed step keeps every token of a row: take a Config without windows")
-    B, T = len(tokens), len(piece)
-    packed = jnp.concatenate([jnp.asarray(tokens), jnp.asarray(piece)])[None]  # [1, B + T]
-    where = jnp.concatenate([jnp.asarray(positions), done + jnp.arange(T)])  # [B + T] positions
+    B, T = len(tokens), len(prompt_piece)
+    packed = jnp.concatenate([jnp.asarray(tokens), jnp.asarray(prompt_piece)])[None]  # [1, B + T]
+    where = jnp.concatenate([jnp.asarray(positions), tokens_read + jnp.arange(T)])  # [B + T] positions
     rows = jnp.concatenate([jnp.arange(B), jnp.full(T, row)])  # [B + T] whose they are
 
-    def recall(kind, old, new):
-        held = {n: a.at[rows, where].set(new[n][0].astype(a.dtype), mode="drop") for n, a in old.items()}
+    def recall(kind, cache, entries):
+        held = {n: a.at[rows, where].set(entries[n][0].astype(a.dtype), mode="drop") for n, a in cache.items()}
         seen = {n: a.reshape(1, -1, *a.shape[2:]) for n, a in held.items()}  # the rows behind each other
         of, place = jnp.divmod(jnp.arange(len(next(iter(held.values()))) * places(held)), places(held))
         return held, show(seen, x.dtype), ((of == rows[:, None]) & (place <= where[:, None]))[None]
@@ -232,12 +232,12 @@ def extend_shared(params: dict, cache: list[dict], tokens, positions, c: Config,
     places, real = rows(tokens, positions, lengths)
     x = decoder.embed(params, tokens, places, c)
 
-    def layers(x, both):
-        p, old = both
+    def layers(x, params_and_cache):
+        p, old = params_and_cache
         held = []
 
-        def first(new):
-            held.append(remember(old, quantisation.encode(new, old), places, kind.window, 0, real))
+        def first(entries):
+            held.append(remember(old, quantisation.encode(entries, old), places, kind.window, 0, real))
             return again(None)
 
         def again(_):
@@ -252,10 +252,10 @@ def extend_shared(params: dict, cache: list[dict], tokens, positions, c: Config,
     return decoder.unembed(params, x, c), [new]
 
 
-def _layer(p: dict, i: int) -> dict:
+def _layer(stack: dict, i: int) -> dict:
     """Parameters of the i-th layer of a group."""
-    mine = {k: jax.tree.map(lambda a: a[i], a) for k, a in p.items() if k not in OWN}
-    return mine if i else mine | {k: a for k, a in p.items() if k in OWN}
+    mine = {k: jax.tree.map(lambda a: a[i], a) for k, a in stack.items() if k not in OWN}
+    return mine if i else mine | {k: a for k, a in stack.items() if k in OWN}
 
 
 def _check(c: Config, group: int) -> None:

@@ -47,11 +47,12 @@ def _recall(tables, pages: int, size: int):
     B, P = tables.shape
     safe = jnp.where(tables < 0, pages, tables)  # beyond the pool: writes are dropped
 
-    def look(old, new, positions, real, window):
+    def look(cache, entries, positions, is_real, window):
         page = jnp.take_along_axis(safe, jnp.minimum(positions // size, P - 1), axis=1)  # [B, T]
-        page = jnp.where(real & (positions < P * size), page, pages)
+        page = jnp.where(is_real & (positions < P * size), page, pages)
         held = {
-            name: a.at[page, positions % size].set(new[name].astype(a.dtype), mode="drop") for name, a in old.items()
+            name: a.at[page, positions % size].set(entries[name].astype(a.dtype), mode="drop")
+            for name, a in cache.items()
         }
         # Pages without an owner are read as page 0, and nobody sees what stands there: it is after the last token.
         seen = {name: a[jnp.maximum(tables, 0)].reshape(B, P * size, *a.shape[2:]) for name, a in held.items()}
@@ -73,12 +74,12 @@ def take(pool: list[dict], pages: Sequence[int]) -> list[dict]:
     return jax.device_get(jax.tree.map(lambda a: a[:, jnp.asarray(pages, jnp.int32)], pool))
 
 
-def put(pool: list[dict], held: list[dict], pairs: list[tuple[int, int]]) -> list[dict]:
-    """The pool with some of what `take` gave, (number in `held`, page) each."""
+def put(pool: list[dict], saved_pages: list[dict], pairs: list[tuple[int, int]]) -> list[dict]:
+    """The pool with some of what `take` gave, (number in `saved_pages`, page) each."""
     if not pairs:
         return pool
     source, target = map(np.array, zip(*pairs))
-    return jax.tree.map(lambda a, b: a.at[:, target].set(b[:, source]), pool, held)
+    return jax.tree.map(lambda a, b: a.at[:, target].set(b[:, source]), pool, saved_pages)
 
 
 def page_bytes(pool: list[dict]) -> int:
@@ -111,15 +112,15 @@ def attend(q, k, v, lengths, block: int):
     q = q.reshape(B, K, N // K, H)  # query heads in groups, one for each KV head
     ends = jnp.cumsum(-(-lengths // block))  # where each row's blocks end in the list of all
 
-    def one(n, seen):
+    def one(n, keys_seen):
         row = jnp.searchsorted(ends, n, side="right")
         i = n - jnp.where(row > 0, ends[row - 1], 0)
-        mine = jax.tree.map(lambda a: a[row], seen)
+        mine = jax.tree.map(lambda a: a[row], keys_seen)
         there = i * block + jnp.arange(block) < lengths[row]
         keys, values = (lax.dynamic_slice(a, (row, i * block, 0, 0), (1, block, *a.shape[2:]))[0] for a in (k, v))
         keys, values = (operands.blank(a, there, 0).swapaxes(0, 1) for a in (keys, values))  # [K, block, H]
         new = softmax.together(mine, softmax.chunk(q[row], keys, values, there))
-        return jax.tree.map(lambda a, b: a.at[row].set(b), seen, new)
+        return jax.tree.map(lambda a, b: a.at[row].set(b), keys_seen, new)
 
     seen = lax.fori_loop(0, ends[-1], one, softmax.nothing((B, K, N // K), v.shape[-1]))
     return softmax.result(seen).reshape(B, N, -1), ends[-1]
@@ -187,13 +188,13 @@ class Blocks:
 
     # What changes it.
 
-    def allocate(self, name: Hashable, length: int, shared: Sequence[int] = ()) -> list[int]:
-        """Pages for a new sequence of `length` tokens; `shared` are full pages of another one that begins alike."""
+    def allocate(self, name: Hashable, length: int, shared_pages: Sequence[int] = ()) -> list[int]:
+        """Pages for a new sequence of `length` tokens; `shared_pages` are full pages of another one that begins alike."""
         self._new(name)
         operands.whole(length=length)
-        new = self._take(self._ceil(length) - len(shared), f"{length} tokens of {name!r}")
-        self._share(shared)
-        self._tables[name], self._lengths[name] = [*shared, *new], length
+        new = self._take(self._ceil(length) - len(shared_pages), f"{length} tokens of {name!r}")
+        self._share(shared_pages)
+        self._tables[name], self._lengths[name] = [*shared_pages, *new], length
         return self.table(name)
 
     def append(self, name: Hashable, n: int = 1) -> list[tuple[int, int]]:
@@ -208,16 +209,16 @@ class Blocks:
         self._lengths[name] += n
         return pairs
 
-    def fork(self, name: Hashable, new: Hashable, length: int | None = None) -> list[int]:
+    def fork(self, name: Hashable, new_name: Hashable, length: int | None = None) -> list[int]:
         """A second sequence that begins with the first `length` tokens of another one, on the same pages."""
         had = self.length(name)
-        self._new(new)
+        self._new(new_name)
         length = had if length is None else length
         if not 1 <= length <= had:
             raise ValueError(f"{name!r} has {had} tokens: a fork takes 1 to {had} of them, not {length}")
-        self._tables[new], self._lengths[new] = self._tables[name][: self._ceil(length)], length
-        self._share(self._tables[new])
-        return self.table(new)
+        self._tables[new_name], self._lengths[new_name] = self._tables[name][: self._ceil(length)], length
+        self._share(self._tables[new_name])
+        return self.table(new_name)
 
     def free(self, name: Hashable) -> None:
         """The sequence is done: pages that nobody else has are free."""
@@ -242,16 +243,18 @@ class Blocks:
         self.drop(table[i])
         table[i] = page
 
-    def resume(self, gone: Mapping[Hashable, tuple[Sequence[int], int]], present: Mapping[int, int]) -> dict[int, int]:
+    def resume(
+        self, freed: Mapping[Hashable, tuple[Sequence[int], int]], resident_pages: Mapping[int, int]
+    ) -> dict[int, int]:
         """Sequences that were freed come back, {name: (its table then, length)}, and share pages as they did.
 
-        present    {page then: page that holds the same now}; each other page gets a free one
+        resident_pages  {page then: page that holds the same now}; each other page gets a free one
         Returns {page then: page now} of all
         """
-        missing = sorted({page for table, _ in gone.values() for page in table} - present.keys())
-        new = self._take(len(missing), f"the pages of {', '.join(map(repr, gone))}")
-        now = dict(present) | dict(zip(missing, new))
-        for name, (table, length) in gone.items():
+        missing = sorted({page for table, _ in freed.values() for page in table} - resident_pages.keys())
+        new = self._take(len(missing), f"the pages of {', '.join(map(repr, freed))}")
+        now = dict(resident_pages) | dict(zip(missing, new))
+        for name, (table, length) in freed.items():
             self._new(name)
             self._tables[name], self._lengths[name] = [now[page] for page in table], length
             self._share(self._tables[name])
@@ -268,9 +271,11 @@ class Blocks:
         """Whether its next token stands in a page that another sequence has too."""
         return self._lengths.get(name, 0) % self.size > 0 and self._count[self._tables[name][-1]] > 1
 
-    def _take(self, n: int, why: str) -> list[int]:
+    def _take(self, n: int, reason: str) -> list[int]:
         if n > self.available:
-            raise Exhausted(f"{why} take {n} pages, and {self.available} of {self.pages} are free: wait, or free some")
+            raise Exhausted(
+                f"{reason} take {n} pages, and {self.available} of {self.pages} are free: wait, or free some"
+            )
         pages = [self._free.pop() for _ in range(n)]
         self._share(pages)
         return pages

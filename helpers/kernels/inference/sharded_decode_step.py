@@ -48,10 +48,10 @@ class Way:
     mix: Callable | None = None
     keeps: tuple[str, ...] = ("k", "v")
 
-    def specs(self, p: dict) -> dict[str, P]:
+    def specs(self, params: dict) -> dict[str, P]:
         """How the arrays of a layer lie, by name: matrices by their notation, norms whole everywhere."""
         laid = {sharded_array.parse(w).name: meshes.spec(w) for w in self.weights}
-        return {name: laid.get(name, P()) for name in p}
+        return {name: laid.get(name, P()) for name in params}
 
     def kept(self) -> dict[str, P]:
         """How the cache lies."""
@@ -80,12 +80,12 @@ class Way:
 # Whole programs.
 
 
-def attention(way: Way, c: Config, mesh: jax.sharding.Mesh) -> Callable:
+def attention(design: Way, c: Config, mesh: jax.sharding.Mesh) -> Callable:
     """The program (p, cache, y[B, D], positions[B]) -> (y[B, D], cache): attention alone, with the new keys and values stored."""
-    return _over(way, c, mesh, lambda p, cache, y, positions: way.attend(p, cache, y, positions, c))
+    return _over(design, c, mesh, lambda p, cache, y, positions: design.attend(p, cache, y, positions, c))
 
 
-def decode(way: Way, c: Config, mesh: jax.sharding.Mesh) -> Callable:
+def decode(design: Way, c: Config, mesh: jax.sharding.Mesh) -> Callable:
     """The program (p, cache, x[B, D], positions[B]) -> (x[B, D], cache): one layer, `decoder.block` for one token a sequence.
 
     p      the layer's arrays by name, as `decoder.init` makes them but for the layers in front
@@ -93,53 +93,53 @@ def decode(way: Way, c: Config, mesh: jax.sharding.Mesh) -> Callable:
     at     the new tokens' places in the cache, below S
     """
 
-    def layer(p, cache, x, positions):
-        y, cache = way.attend(p, cache, layer_norm(p, 0, x, c), positions, c)
+    def layer(params, cache, x, positions):
+        y, cache = design.attend(params, cache, layer_norm(params, 0, x, c), positions, c)
         x = x + y
-        return x + way.mix(p, layer_norm(p, 1, x, c), c), cache
+        return x + design.mix(params, layer_norm(params, 1, x, c), c), cache
 
-    return _over(way, c, mesh, layer)
+    return _over(design, c, mesh, layer)
 
 
-def _over(way: Way, c: Config, mesh: jax.sharding.Mesh, f: Callable) -> Callable:
-    way.check(c, mesh)
-    x = meshes.spec(way.x)
+def _over(design: Way, c: Config, mesh: jax.sharding.Mesh, f: Callable) -> Callable:
+    design.check(c, mesh)
+    x = meshes.spec(design.x)
 
-    def program(p, cache, x_, positions):
-        B, S = cache[way.keeps[0]].shape[:2]
-        way.check(c, mesh, B, S)
+    def program(params, cache, x_, positions):
+        B, S = cache[design.keeps[0]].shape[:2]
+        design.check(c, mesh, B, S)
         operands.fit({"x[B, D]": x_, "positions[B]": positions}, {"B": B, "D": c.D})
-        ins = (way.specs(p), way.kept(), x, P())
+        ins = (design.specs(params), design.kept(), x, P())
         run = jax.shard_map(f, mesh=mesh, in_specs=ins, out_specs=(x, ins[1]), check_vma=False)
-        return run(p, cache, x_, positions)
+        return run(params, cache, x_, positions)
 
     return jax.jit(program)
 
 
-def lay(way: Way, c: Config, mesh: jax.sharding.Mesh, p: dict, cache: dict) -> tuple[dict, dict]:
+def lay(design: Way, c: Config, mesh: jax.sharding.Mesh, params: dict, cache: dict) -> tuple[dict, dict]:
     """A layer's arrays and its cache, cut over the mesh."""
-    way.check(c, mesh, *cache[way.keeps[0]].shape[:2])
+    design.check(c, mesh, *cache[design.keeps[0]].shape[:2])
     on = lambda arrays, laid: {n: meshes.put(a, mesh, laid[n]) for n, a in arrays.items()}  # noqa: E731
-    return on(p, way.specs(p)), on(cache, way.kept())
+    return on(params, design.specs(params)), on(cache, design.kept())
 
 
 # What a device does with its blocks. Sizes are those of the blocks.
 
 
-def turned(p: dict, name: str, y, positions):
+def turned(params: dict, name: str, y, positions):
     """Queries or keys of the new tokens, turned by their positions: y[B, D] -> [B, heads, H]."""
-    return rotate(product(p, name, "bd,dnh->bnh", y)[None], positions)[0]
+    return rotate(product(params, name, "bd,dnh->bnh", y)[None], positions)[0]
 
 
-def entries(p: dict, y, positions) -> dict:
+def entries(params: dict, y, positions) -> dict:
     """Keys and values of the new tokens: y[B, D] -> new[B, K, H] each."""
-    return dict(k=turned(p, "W_K", y, positions), v=product(p, "W_V", "bd,dkh->bkh", y))
+    return dict(k=turned(params, "W_K", y, positions), v=product(params, "W_V", "bd,dkh->bkh", y))
 
 
-def put(cache: dict, new: dict, positions) -> dict:
+def put(cache: dict, entries: dict, positions) -> dict:
     """The cache with what each sequence's new token brings, in place positions[B]; at a place that is not there nothing is stored."""
-    new = {name: a[:, None] for name, a in new.items()}
-    return decoder_layers.store(cache, new, positions[:, None], real=(positions >= 0)[:, None])
+    entries = {name: a[:, None] for name, a in entries.items()}
+    return decoder_layers.store(cache, entries, positions[:, None], is_real=(positions >= 0)[:, None])
 
 
 def look(q, cache: dict, positions):
@@ -157,9 +157,9 @@ def keys_and_values(cache: dict):
     return jnp.concatenate([latent, rope], -1)[:, :, None], latent[:, :, None]
 
 
-def mix_over(axes, p: dict, y, c: Config):
+def mix_over(axes, params: dict, y, c: Config):
     """The MLP with F cut over `axes`, and y[B, D] whole everywhere: one AllReduce."""
-    y = mlp(p, y, c, rows="b")  # Tmp[B, F_YZ] -> y[B, D] {U_YZ}
+    y = mlp(params, y, c, rows="b")  # Tmp[B, F_YZ] -> y[B, D] {U_YZ}
     return lax.psum(y, axes)  # [B, D]
 
 

@@ -65,29 +65,32 @@ def weights(c: Config) -> tuple[str, ...]:
     return ("W_R[D, E]", "W_in[E_Z, D, F_Y]", *gate, "W_out[E_Z, F_Y, D]")
 
 
-def arrays(p: dict) -> list:
+def arrays(params: dict) -> list:
     """The arrays of a layer of experts, in that order."""
-    return [p["W_R"], *(p["experts"][name] for name in ("W_in", "W_gate", "W_out") if name in p["experts"])]
+    return [
+        params["W_R"],
+        *(params["experts"][name] for name in ("W_in", "W_gate", "W_out") if name in params["experts"]),
+    ]
 
 
-def program(c: Config, mesh: jax.sharding.Mesh, cut: str = "whole", factor: float | None = None) -> Callable:
+def program(c: Config, mesh: jax.sharding.Mesh, design: str = "whole", factor: float | None = None) -> Callable:
     """(x[B, D], *arrays(p)) -> y[B, D]: the layer of experts over a mesh of Y and Z.
 
-    cut      of x and y: "whole" or "batch"
-    factor   places of an expert over an even share of the tokens (with "batch", of each device's tokens); None: room for all,
-             which multiplies every expert with B rows: a decode step that is bound by reading weights has the time
+    design  of x and y: "whole" or "batch"
+    factor  places of an expert over an even share of the tokens (with "batch", of each device's tokens); None: room for all,
+            which multiplies every expert with B rows: a decode step that is bound by reading weights has the time
     """
-    if cut not in CUTS:
-        raise ValueError(f"tokens are cut {' or '.join(map(repr, CUTS))}, not {cut!r}")
+    if design not in CUTS:
+        raise ValueError(f"tokens are cut {' or '.join(map(repr, CUTS))}, not {design!r}")
     if not c.moe or c.moe.shared or c.biases:
         raise ValueError("this layer has experts, none of them shared, and no biases: give it a Config with such a moe")
     names = ("W_in", "W_gate", "W_out") if c.gated else ("W_in", "W_out")
 
     def on_device(x, W_R, *w):
         C = len(x) if factor is None else mixture_of_experts.capacity(len(x), c.moe.E, c.moe.k, factor)
-        return (whole if cut == "whole" else batch)(W_R, dict(zip(names, w)), x, c, C)
+        return (whole if design == "whole" else batch)(W_R, dict(zip(names, w)), x, c, C)
 
-    return sharded(on_device, mesh, (f"x{CUTS[cut]}", *weights(c)), f"y{CUTS[cut]}")
+    return sharded(on_device, mesh, (f"x{CUTS[design]}", *weights(c)), f"y{CUTS[design]}")
 
 
 def whole(W_R, w: dict, x, c: Config, C: int):
@@ -99,10 +102,10 @@ def whole(W_R, w: dict, x, c: Config, C: int):
     return lax.psum(mixture_of_experts.combine(done, mine), ("Y", "Z"))  # y[B, D] {U_YZ} -> y[B, D]
 
 
-def here(r: mixture_of_experts.Route, E: int, z) -> mixture_of_experts.Route:
+def here(route: mixture_of_experts.Route, E: int, start) -> mixture_of_experts.Route:
     """The route with experts counted from the first one here; those elsewhere are beyond the last one, where nothing stands."""
-    expert = r.expert - z * E
-    return mixture_of_experts.Route(jnp.where((expert >= 0) & (expert < E), expert, E), r.gate, r.place)
+    expert = route.expert - start * E
+    return mixture_of_experts.Route(jnp.where((expert >= 0) & (expert < E), expert, E), route.gate, route.place)
 
 
 def batch(W_R, w: dict, x, c: Config, C: int):

@@ -42,41 +42,43 @@ def prefill(c: Config, mesh: jax.sharding.Mesh, keys: str = "ring") -> Callable:
     way = LATENT_PROMPT if c.mla else PROMPT
     way.check(c, mesh)
 
-    def program(p, x):
+    def program(params, x):
         way.check(c, mesh, *x.shape[:2])
         lie, one = meshes.spec(way.x), lambda p, x: layer(p, x, c, LOOKS[keys])
-        ins, outs = (way.specs(p), lie), (lie, way.kept())
-        return jax.shard_map(one, mesh=mesh, in_specs=ins, out_specs=outs, check_vma=False)(p, x)
+        ins, outs = (way.specs(params), lie), (lie, way.kept())
+        return jax.shard_map(one, mesh=mesh, in_specs=ins, out_specs=outs, check_vma=False)(params, x)
 
     return jax.jit(program)
 
 
-def layer(p: dict, x, c: Config, by: Callable):
+def layer(params: dict, x, c: Config, attend: Callable):
     """One layer on x[B, T_X, D_Y], and what the cache gets of the tokens here."""
     y = lax.all_gather(x, "Y", axis=2, tiled=True)  # [B, T_X, D]: a norm needs all of D
-    y = layers.layer_norm(p, 0, y, c)
-    y, cache = attend_latent(p, y, c) if c.mla else attend_prompt(p, y, c, by)  # [B, T_X, D] {U_Y}
+    y = layers.layer_norm(params, 0, y, c)
+    y, cache = attend_latent(params, y, c) if c.mla else attend_prompt(params, y, c, attend)  # [B, T_X, D] {U_Y}
     x = x + lax.psum_scatter(y, "Y", scatter_dimension=2, tiled=True)  # [B, T_X, D_Y]
     y = lax.all_gather(x, "Y", axis=2, tiled=True)  # [B, T_X, D]
-    y = layers.mlp(p, layers.layer_norm(p, 1, y, c), c)  # Tmp[B, T_X, F_Y] -> y[B, T_X, D] {U_Y}
+    y = layers.mlp(params, layers.layer_norm(params, 1, y, c), c)  # Tmp[B, T_X, F_Y] -> y[B, T_X, D] {U_Y}
     return x + lax.psum_scatter(y, "Y", scatter_dimension=2, tiled=True), cache  # [B, T_X, D_Y]
 
 
-def attend_prompt(p: dict, y, c: Config, by: Callable):
-    """Causal attention of a prompt cut over X: y[B, T_X, D] -> y[B, T_X, D] {U_Y}; `by` is `ring` or `gathered`."""
+def attend_prompt(params: dict, y, c: Config, attend: Callable):
+    """Causal attention of a prompt cut over X: y[B, T_X, D] -> y[B, T_X, D] {U_Y}; `attend` is `ring` or `gathered`."""
     everything = lambda new: (new, new, None)  # noqa: E731
-    return layers.attention(p, y, _places(y), c, None, everything, lambda q, k, v, *_: by(q, k, v))
+    return layers.attention(params, y, _places(y), c, None, everything, lambda q, k, v, *_: attend(q, k, v))
 
 
-def attend_latent(p: dict, y, c: Config):
+def attend_latent(params: dict, y, c: Config):
     """The same with keys and values made from the latent vectors of all tokens, gathered over X."""
     at = _places(y)
     # q[B, T_X, N_Y, H], latent[B, T_X, R], rope[B, T_X, P]
-    q, latent, rope = layers.short_vectors(p, y, lambda a: layers.rotate(a, at), c, partial(columns, axes="Y"))
+    q, latent, rope = layers.short_vectors(params, y, lambda a: layers.rotate(a, at), c, partial(columns, axes="Y"))
     every = lax.all_gather(jnp.concatenate([latent, rope], -1), "X", axis=1, tiled=True)  # [B, T, R + P]
     seen = dict(latent=every[..., : c.mla.kv_rank], rope=every[..., c.mla.kv_rank :])
-    out = layers.look_written(p, q, seen, layers.visible(at, jnp.arange(every.shape[1]), None), c)  # [B, T_X, N_Y, v]
-    return layers.product(p, "W_O", "btnh,nhd->btd", out), dict(latent=latent, rope=rope)
+    out = layers.look_written(
+        params, q, seen, layers.visible(at, jnp.arange(every.shape[1]), None), c
+    )  # [B, T_X, N_Y, v]
+    return layers.product(params, "W_O", "btnh,nhd->btd", out), dict(latent=latent, rope=rope)
 
 
 def _places(y):

@@ -30,42 +30,42 @@ Drafter = Callable[[Sequence[int], int], list[int]]
 # The rule.
 
 
-def accept(key, guess, q, p):
+def accept(key, drafted, q, p):
     """Which guesses stay, and the token after them: (tokens[γ + 1], how many of them are guesses that stayed).
 
-    guess   [γ], each drawn by its row of q
-    q       [γ, V]: the drafter's distributions; a row of zeros means that there was no guess
-    p       [γ + 1, V]: the target's distributions in the same places, and in the one after
+    drafted  [γ], each drawn by its row of q
+    q        [γ, V]: the drafter's distributions; a row of zeros means that there was no guess
+    p        [γ + 1, V]: the target's distributions in the same places, and in the one after
 
     A guess x stays with probability min(1, p(x)/q(x)). The first one that is refused is drawn again, from (p - q)₊; if none is
     refused, the target's distribution after them all gives one more. Tokens beyond that one are -1.
     """
-    operands.fit({"guess[γ]": guess, "q[γ, V]": q, "p[γ+1, V]": p})
-    gamma, chances, redraw = len(guess), *jax.random.split(key)
+    operands.fit({"guess[γ]": drafted, "q[γ, V]": q, "p[γ+1, V]": p})
+    gamma, chances, redraw = len(drafted), *jax.random.split(key)
     u = jax.random.uniform(chances, (gamma,))
-    mine, its = (jnp.take_along_axis(a[:gamma], guess[:, None], -1)[:, 0] for a in (q, p))
+    mine, its = (jnp.take_along_axis(a[:gamma], drafted[:, None], -1)[:, 0] for a in (q, p))
     stays = (mine > 0) & (u * mine < its)
     kept = jnp.cumprod(stays.astype(jnp.int32)).sum()
     law = residual(p, jnp.concatenate([q, jnp.zeros_like(p[:1])]))[kept]
     last = jax.random.categorical(redraw, jnp.log(law))
     place = jnp.arange(gamma + 1)
-    return jnp.where(place < kept, jnp.append(guess, 0), jnp.where(place == kept, last, -1)), kept
+    return jnp.where(place < kept, jnp.append(drafted, 0), jnp.where(place == kept, last, -1)), kept
 
 
-def agreed(guess: Sequence[int], best: Sequence[int]) -> list[int]:
+def agreed(drafted: Sequence[int], choices: Sequence[int]) -> list[int]:
     """The guesses that are the target's own choice, up to the first that is not, and its choice in that place.
 
-    >>> agreed([4, 7, 1], best=[4, 7, 2, 9])
+    >>> agreed([4, 7, 1], choices=[4, 7, 2, 9])
     [4, 7, 2]
-    >>> agreed([4, 7, 2], best=[4, 7, 2, 9])
+    >>> agreed([4, 7, 2], choices=[4, 7, 2, 9])
     [4, 7, 2, 9]
     """
-    return [int(t) for t in best[: _alike(guess, best) + 1]]
+    return [int(t) for t in choices[: _alike(drafted, choices) + 1]]
 
 
-def _alike(a: Sequence[int], b: Sequence[int]) -> int:
+def _alike(tokens: Sequence[int], others: Sequence[int]) -> int:
     """How many tokens two sequences have in common from their beginning."""
-    return next((i for i, (x, y) in enumerate(zip(a, b)) if x != y), min(len(a), len(b)))
+    return next((i for i, (x, y) in enumerate(zip(tokens, others)) if x != y), min(len(tokens), len(others)))
 
 
 # The loop.
@@ -126,12 +126,12 @@ class NGram:
     longest   tokens to look for at first; when they never stood before, one less, and so on
     before    a text to look in besides, such as the document that a question is about
 
-    >>> NGram(longest=2)([1, 2, 3, 4, 1, 2], 3)
+    >>> NGram(max_n=2)([1, 2, 3, 4, 1, 2], 3)
     [3, 4, 1]
     """
 
-    def __init__(self, longest: int = 3, before: Sequence[int] = ()):
-        self.longest, self.before = longest, list(before)
+    def __init__(self, max_n: int = 3, before: Sequence[int] = ()):
+        self.longest, self.before = max_n, list(before)
 
     def __call__(self, tokens, k):
         tokens = self.before + list(tokens)

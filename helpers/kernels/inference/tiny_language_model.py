@@ -77,13 +77,15 @@ def with_layer(layer: Callable | None) -> Callable:
             needs a learned table of positions
     """
 
-    def around(ours: Callable) -> Callable:
-        def run(x, p: dict):
-            one, two = p["norms"][:, 0]  # [D] each
-            heads = [one[:, None, None] * p[name] for name in ("W_Q", "W_K", "W_V")]
-            return layer(x, *heads, p["W_O"], *(two[:, None] * p[name] for name in ("W_gate", "W_in")), p["W_out"])
+    def around(given_layer: Callable) -> Callable:
+        def run(x, params: dict):
+            one, two = params["norms"][:, 0]  # [D] each
+            heads = [one[:, None, None] * params[name] for name in ("W_Q", "W_K", "W_V")]
+            return layer(
+                x, *heads, params["W_O"], *(two[:, None] * params[name] for name in ("W_gate", "W_in")), params["W_out"]
+            )
 
-        return run if layer else ours
+        return run if layer else given_layer
 
     return around
 
@@ -118,9 +120,9 @@ def _train(c: Config, layer: Callable | None, tokens, starts, key):
     """All steps as one program. A narrow model takes longer steps, and they shrink to nothing, which settles the weights."""
     adam = Adam(rate=0.5 / c.D, b2=0.99)
 
-    def step(carry, now):
+    def step(carry, start_and_rate):
         params, moments = carry
-        at, left = now
+        at, left = start_and_rate
         excerpts = tokens[at[:, None] + jnp.arange(SPAN + 1)]  # [ROWS, SPAN + 1]
         before, gradients = jax.value_and_grad(loss)(params, excerpts, c, with_layer(layer))
         moved, moments = adam.update(params, gradients, moments)

@@ -62,29 +62,29 @@ def all_to_all(x):
     return lax.all_to_all(railed, "X", split_axis=0, concat_axis=0).reshape(x.shape)
 
 
-def dispatch(x, wanted, capacity: int):
+def dispatch(x, is_wanted, capacity: int):
     """Tokens to the devices that want them, with one copy to a host: (got[n, C, D], which[n, C]).
 
-    x         [T, D], the tokens of this device
-    wanted    [T, n], whether a device has an expert that the token goes to
-    capacity  C, the most tokens that one device may send to one host; what is over is dropped
-    got       by the device that the tokens come from; rows that are not wanted here are 0
-    which     their places among the tokens of that device, -1 where there is none
+    x          [T, D], the tokens of this device
+    is_wanted  [T, n], whether a device has an expert that the token goes to
+    capacity   C, the most tokens that one device may send to one host; what is over is dropped
+    got        by the device that the tokens come from; rows that are not wanted here are 0
+    which      their places among the tokens of that device, -1 where there is none
 
     A token that k experts of one host want crosses once instead of k times; inside the host all chips get it and keep what they want.
     """
     hosts, chips = lax.axis_size("X"), lax.axis_size("Y")
-    fit({"x[T, D]": x, "wanted[T, n]": wanted}, {"n": hosts * chips})
+    fit({"x[T, D]": x, "wanted[T, n]": is_wanted}, {"n": hosts * chips})
     whole(capacity=capacity)
-    wanted = wanted.reshape(len(x), hosts, chips)
-    any_chip = wanted.any(2)  # [T, hosts]
+    is_wanted = is_wanted.reshape(len(x), hosts, chips)
+    any_chip = is_wanted.any(2)  # [T, hosts]
     order = jnp.argsort(~any_chip, axis=0, stable=True)  # [T, hosts]: tokens that the host wants, then others
     first = order[:capacity].T  # [hosts, C]
     real = jnp.take_along_axis(any_chip.T, first, axis=1)
     sends = (
         x[first] * real[..., None],
         jnp.where(real, first, -1),
-        wanted[first, jnp.arange(hosts)[:, None]] & real[..., None],
+        is_wanted[first, jnp.arange(hosts)[:, None]] & real[..., None],
     )
     sends = [lax.all_to_all(a, "X", split_axis=0, concat_axis=0) for a in sends]  # [hosts they come from, C, …]
     rows, which, keeps = (lax.all_gather(a, "Y", axis=1) for a in sends)  # [hosts, chips, C, …]: all of the host's
@@ -93,13 +93,13 @@ def dispatch(x, wanted, capacity: int):
     return (rows * mine[..., None]).reshape(*flat, -1), jnp.where(mine, which, -1).reshape(flat)
 
 
-def dispatch_each(x, wanted, capacity: int):
+def dispatch_each(x, is_wanted, capacity: int):
     """`dispatch` with one copy for each device that wants the token, and C of them to each: what a flat AllToAll does."""
     n = lax.axis_size(("X", "Y"))
-    fit({"x[T, D]": x, "wanted[T, n]": wanted}, {"n": n})
+    fit({"x[T, D]": x, "wanted[T, n]": is_wanted}, {"n": n})
     whole(capacity=capacity)
-    first = jnp.argsort(~wanted, axis=0, stable=True)[:capacity].T  # [n, C]
-    real = jnp.take_along_axis(wanted.T, first, axis=1)
+    first = jnp.argsort(~is_wanted, axis=0, stable=True)[:capacity].T  # [n, C]
+    real = jnp.take_along_axis(is_wanted.T, first, axis=1)
     sends = x[first] * real[..., None], jnp.where(real, first, -1)
     got, which = (lax.all_to_all(a, ("X", "Y"), split_axis=0, concat_axis=0) for a in sends)
     return got.reshape(n, -1, x.shape[1]), which

@@ -141,7 +141,7 @@ def frames(*matmuls: tuple[np.ndarray, np.ndarray]) -> Iterator[Frame]:
             return
 
 
-def _load(shadow, Ws, begin, t, k, n):
+def _load(shadow, Ws, starts, t, k, n):
     """One cycle of the second registers: where matmul i's weights are on their way, everything moves one PE down.
 
     Its weights enter column n from the top in the K cycles before its first activation gets there, bottom row first.
@@ -151,7 +151,7 @@ def _load(shadow, Ws, begin, t, k, n):
     moving = np.zeros(shadow.shape, bool)
     above = np.vstack([np.zeros((1, shadow.shape[1]), shadow.dtype), shadow[:-1]])
     for i in range(1, len(Ws)):
-        since = t - (begin[i] - K + n[0])  # cycles since this column began to load
+        since = t - (starts[i] - K + n[0])  # cycles since this column began to load
         entering = (since >= 0) & (since < K)
         above[0, entering] = Ws[i][K - 1 - since[entering], n[0, entering]]
         moving |= (k <= since) & (since < K)

@@ -152,21 +152,21 @@ def line_sum(row: jax.Array, name: str, chunks: int) -> jax.Array:
     return held.reshape(-1)[: row.size]
 
 
-def _chunk(held: jax.Array, c) -> jax.Array:
-    return lax.dynamic_index_in_dim(held, jnp.clip(c, 0, len(held) - 1), 0, keepdims=False)
+def _chunk(chunks: jax.Array, index) -> jax.Array:
+    return lax.dynamic_index_in_dim(chunks, jnp.clip(index, 0, len(chunks) - 1), 0, keepdims=False)
 
 
-def _taken(held: jax.Array, got: jax.Array, c, comes, adds) -> jax.Array:
-    """Chunk c arrives, if there is one: up to the middle it is added, beyond it is the whole sum."""
-    here, own = jnp.clip(c, 0, len(held) - 1), _chunk(held, c)
-    new = jnp.where(comes & (c == here), jnp.where(adds, own + got, got), own)
-    return lax.dynamic_update_index_in_dim(held, new, here, 0)
+def _taken(chunks: jax.Array, arrived: jax.Array, index, is_there, is_added) -> jax.Array:
+    """The chunk of an index arrives, if it `is_there`: up to the middle it is added, beyond it is the whole sum."""
+    here, own = jnp.clip(index, 0, len(chunks) - 1), _chunk(chunks, index)
+    new = jnp.where(is_there & (index == here), jnp.where(is_added, own + arrived, arrived), own)
+    return lax.dynamic_update_index_in_dim(chunks, new, here, 0)
 
 
-def hop(x: jax.Array, name: str, way: int, senders=None) -> jax.Array:
+def hop(x: jax.Array, name: str, direction: int, senders=None) -> jax.Array:
     """Send x to the next device on the right or left. Only `senders`, if given; who receives nothing gets zeros."""
     n = lax.axis_size(name)
-    return lax.ppermute(x, name, [(j, (j + way) % n) for j in (range(n) if senders is None else senders)])
+    return lax.ppermute(x, name, [(j, (j + direction) % n) for j in (range(n) if senders is None else senders)])
 
 
 def block(x: jax.Array, j, n: int, axis: int) -> jax.Array:
@@ -201,11 +201,11 @@ def _exchange_on_ring(parts: jax.Array, name: str, ways: int) -> jax.Array:
     return in_order(blocks, name, 0).reshape(shape)
 
 
-def _strip(strip: jax.Array, rows: int, name: str, way: int) -> jax.Array:
+def _strip(strip: jax.Array, rows: int, name: str, direction: int) -> jax.Array:
     """Everything that arrives here from one side."""
     got = [strip[:0]]
     while strip.size:
-        strip = hop(strip, name, way)
+        strip = hop(strip, name, direction)
         got.append(strip[:rows])
         strip = strip[rows:]
     return jnp.concatenate(got)

@@ -158,8 +158,8 @@ def carry_out_collective(x, step, grid):
     return x if grid.size(axes) == 1 else block(x, lax.axis_index(axes), grid.size(axes), dim)
 
 
-def moves(before, after, axes: tuple[str, ...], grid: Mesh) -> list[tuple[int, int]]:
-    """Who sends its block to whom, so that everybody gets the block of `after`: (sender, receiver), numbered along `axes`.
+def moves(source, target, axes: tuple[str, ...], grid: Mesh) -> list[tuple[int, int]]:
+    """Who sends its block to whom, so that everybody gets the block of `target`: (sender, receiver), numbered along `axes`.
 
     Whoever already has the block that it needs keeps it.
 
@@ -171,10 +171,10 @@ def moves(before, after, axes: tuple[str, ...], grid: Mesh) -> list[tuple[int, i
     for at in grid.coordinates():
         place = sum(at[a] * grid.size(axes[i + 1 :]) for i, a in enumerate(axes))
         others = tuple(v for a, v in at.items() if a not in axes)
-        groups.setdefault(others, []).append((place, before.block(at, grid), after.block(at, grid)))
+        groups.setdefault(others, []).append((place, source.block(at, grid), target.block(at, grid)))
     pairs = [_matched(sorted(group)) for group in groups.values()]
     if any(p != pairs[0] for p in pairs):
-        raise ValueError(f"{before} -> {after} is not the same permutation along {''.join(axes)} everywhere")
+        raise ValueError(f"{source} -> {target} is not the same permutation along {''.join(axes)} everywhere")
     return pairs[0]
 
 

@@ -47,8 +47,8 @@ def scatter(dw: Weights) -> Weights:
 # Data parallelism. Its forward pass is that of one device: In[B_X, D] · W_in[D, F] · W_out[F, D] -> Out[B_X, D].
 
 
-def data_backward(dOut, kept, w: Weights):
-    dIn, dw = backward(dOut, kept, w)  # dW_in[D, F] {U_X}, dW_out[F, D] {U_X}
+def data_backward(dOut, residuals, w: Weights):
+    dIn, dw = backward(dOut, residuals, w)  # dW_in[D, F] {U_X}, dW_out[F, D] {U_X}
     dW_out, dW_in = lax.psum((dw.W_out, dw.W_in), "X")  # [F, D], [D, F]: nobody waits for them before the update
     return dIn, Weights(dW_in, dW_out)
 
@@ -87,8 +87,8 @@ def zero2_update(adam: Adam, w: Weights, dw: Weights, moments: Moments):
     return gather(mine), moments
 
 
-def zero2_backward(dOut, kept, w: Weights):
-    dIn, dw = backward(dOut, kept, w)  # dW_in[D, F] {U_X}, dW_out[F, D] {U_X}
+def zero2_backward(dOut, residuals, w: Weights):
+    dIn, dw = backward(dOut, residuals, w)  # dW_in[D, F] {U_X}, dW_out[F, D] {U_X}
     return dIn, scatter(dw)  # dW_in[D_X, F], dW_out[F, D_X]
 
 
@@ -121,8 +121,8 @@ def cut_forward(In, w: Weights, fsdp, tensor):
     return Out, (shard, Tmp)  # 7  the loss, after the last layer
 
 
-def cut_backward(dOut, kept, w: Weights, fsdp, tensor):
-    In, Tmp = kept  # 1  dOut[B_X, D_Y] comes from the layer above
+def cut_backward(dOut, residuals, w: Weights, fsdp, tensor):
+    In, Tmp = residuals  # 1  dOut[B_X, D_Y] comes from the layer above
     dOut = _gathered(dOut, tensor, 1)  # 2  [B_X, D]: waited for
     dW_out = Tmp.T @ dOut  # 3  [F_Y, D] {U_X}
     dW_out = _scattered(dW_out, fsdp, 1)  # 4  [F_Y, D_X]: nobody waits for it
@@ -145,9 +145,9 @@ def _scattered(x, axes, dim: int):
     return lax.psum_scatter(x, axes, scatter_dimension=dim, tiled=True) if axes else x
 
 
-def _cut(name: str, In: str, W_in: str, W_out: str, Tmp: str, fsdp=None, tensor=None, **how) -> Strategy:
+def _cut(name: str, In: str, W_in: str, W_out: str, Tmp: str, fsdp=None, tensor=None, **options) -> Strategy:
     there, back = (partial(f, fsdp=fsdp, tensor=tensor) for f in (cut_forward, cut_backward))
-    return Strategy(name, In, W_in, W_out, (In, Tmp), there, back, **how)
+    return Strategy(name, In, W_in, W_out, (In, Tmp), there, back, **options)
 
 
 FSDP = _cut("FSDP", "In[B_X, D]", *CUT, "Tmp[B_X, F]", "X")
@@ -158,8 +158,8 @@ MIXED = _cut("FSDP+TP", "In[B_X, D_Y]", "W_in[D_X, F_Y]", "W_out[F_Y, D_X]", "Tm
 # FSDP that scatters gradients once, of all microbatches together: they stay whole until then.
 
 
-def fsdp_once_backward(dOut, kept, w: Weights):
-    return backward(dOut, kept, gather(w))  # dW_in[D, F] {U_X}, dW_out[F, D] {U_X}
+def fsdp_once_backward(dOut, residuals, w: Weights):
+    return backward(dOut, residuals, gather(w))  # dW_in[D, F] {U_X}, dW_out[F, D] {U_X}
 
 
 def fsdp_once_update(adam: Adam, w: Weights, dw: Weights, moments: Moments):

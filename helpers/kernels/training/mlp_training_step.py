@@ -36,22 +36,22 @@ def forward(In, w: Weights):
     return Out, (In, Tmp)
 
 
-def backward(dOut, kept, w: Weights):
+def backward(dOut, residuals, w: Weights):
     """dOut[B, D] -> (dIn[B, D], the gradients of the weights): 8BDF FLOPs, two products for each of the forward pass."""
-    dIn, both = input_gradient(dOut, kept, w)
-    return dIn, weight_gradient(dOut, kept, both)
+    dIn, both = input_gradient(dOut, residuals, w)
+    return dIn, weight_gradient(dOut, residuals, both)
 
 
-def input_gradient(dOut, kept, w: Weights):
+def input_gradient(dOut, residuals, w: Weights):
     """The half of the backward pass that the layer below waits for: dIn[B, D], and dTmp for the other half. 4BDF FLOPs."""
     dTmp = dOut @ w.W_out.T  # [B, F]
     dIn = dTmp @ w.W_in.T  # [B, D]
     return dIn, dTmp
 
 
-def weight_gradient(dOut, kept, dTmp) -> Weights:
+def weight_gradient(dOut, residuals, dTmp) -> Weights:
     """The half that nobody waits for before the weights are updated: 4BDF FLOPs."""
-    In, Tmp = kept
+    In, Tmp = residuals
     dW_out = Tmp.T @ dOut  # [F, D]
     dW_in = In.T @ dTmp  # [D, F]
     return Weights(dW_in, dW_out)
@@ -107,54 +107,55 @@ def _stacked(W_in: str, W_out: str) -> Weights:
     return Weights(*map(_layers, (W_in, W_out)))
 
 
-def _layers(how: str) -> P:
+def _layers(sharding: str) -> P:
     """The sharding of all layers' arrays: every device has its part of each layer.
 
     >>> _layers("W_in[D_X, F]") == P(None, "X", None), _layers("dW[D, F] {U_X}") == P("X", None, None, None)
     (True, True)
     """
-    spec = meshes.spec(how)
-    unreduced = len(sharded_array.parse(how).unreduced) > 0
+    spec = meshes.spec(sharding)
+    unreduced = len(sharded_array.parse(sharding).unreduced) > 0
     return P(*spec[:unreduced], None, *spec[unreduced:])
 
 
 # All layers, on one device.
 
 
-def all_forward(s: Strategy, In, w: Weights):
+def all_forward(strategy: Strategy, In, w: Weights):
     """(Out of the last layer, what each layer kept)."""
-    return lax.scan(s.forward, In, w)
+    return lax.scan(strategy.forward, In, w)
 
 
-def all_backward(s: Strategy, dOut, kept, w: Weights):
+def all_backward(strategy: Strategy, dOut, residuals, w: Weights):
     """(dIn of the first layer, the gradients of all weights)."""
-    return lax.scan(lambda d, layer: s.backward(d, *layer), dOut, (kept, w), reverse=True)
+    return lax.scan(lambda d, layer: strategy.backward(d, *layer), dOut, (residuals, w), reverse=True)
 
 
 # Whole programs.
 
 
-def passes(s: Strategy, mesh: jax.sharding.Mesh) -> tuple[Callable, Callable]:
+def passes(strategy: Strategy, mesh: jax.sharding.Mesh) -> tuple[Callable, Callable]:
     """The forward pass (In, w) -> (Out, kept) and the backward pass (dOut, kept, w) -> (dIn, dw), of whole arrays.
 
     Gradients that a strategy leaves unreduced come as the partial sums of the devices, stacked in front.
     """
-    s.check(mesh)
-    kept, gradients = tuple(map(_layers, s.kept)), _stacked(*s.gradients) if s.gradients else s.weights
-    unreduced = bool(s.gradients and sharded_array.parse(s.gradients[0]).unreduced)
+    strategy.check(mesh)
+    kept = tuple(map(_layers, strategy.kept))
+    gradients = _stacked(*strategy.gradients) if strategy.gradients else strategy.weights
+    unreduced = bool(strategy.gradients and sharded_array.parse(strategy.gradients[0]).unreduced)
 
-    def backward(dOut, kept, w):
-        dIn, dw = all_backward(s, dOut, kept, w)
+    def backward(dOut, residuals, w):
+        dIn, dw = all_backward(strategy, dOut, residuals, w)
         return dIn, jax.tree.map(lambda d: d[None], dw) if unreduced else dw
 
-    on, In = partial(jax.shard_map, mesh=mesh, check_vma=False), meshes.spec(s.In)
+    on, In = partial(jax.shard_map, mesh=mesh, check_vma=False), meshes.spec(strategy.In)
     return (
-        on(partial(all_forward, s), in_specs=(In, s.weights), out_specs=(In, kept)),
-        on(backward, in_specs=(In, kept, s.weights), out_specs=(In, gradients)),
+        on(partial(all_forward, strategy), in_specs=(In, strategy.weights), out_specs=(In, kept)),
+        on(backward, in_specs=(In, kept, strategy.weights), out_specs=(In, gradients)),
     )
 
 
-def step(s: Strategy, mesh: jax.sharding.Mesh, adam: Adam, micro: int = 1) -> Callable:
+def step(strategy: Strategy, mesh: jax.sharding.Mesh, adam: Adam, micro: int = 1) -> Callable:
     """The program (w, moments, In, Target) -> (w, moments, loss): one step of Adam on |Out - Target|^2 / 2BD.
 
     It sends what the passes and the update send, and nothing for the loss: each device returns its own share of that.
@@ -162,27 +163,28 @@ def step(s: Strategy, mesh: jax.sharding.Mesh, adam: Adam, micro: int = 1) -> Ca
     micro  microbatches into which a device's tokens are split: gradients add up in float32, and activations of
            one are kept at a time. The passes send for each of them, the update once
     """
-    In, axes, cut = meshes.spec(s.In), tuple(mesh.axis_names), sharded_array.parse(s.In).axes
+    In, axes, cut = meshes.spec(strategy.In), tuple(mesh.axis_names), sharded_array.parse(strategy.In).axes
 
     def on_device(size, w, moments, In, Target):
         def gradients(In, Target):
             """(gradients of the weights, loss) of these tokens, as parts of a batch of `size` numbers."""
-            Out, kept = all_forward(s, In, w)
+            Out, kept = all_forward(strategy, In, w)
             off = (Out - Target).astype(jnp.float32)  # a number of tokens is no bfloat16
-            _, dw = all_backward(s, (off / size).astype(Out.dtype), kept, w)
+            _, dw = all_backward(strategy, (off / size).astype(Out.dtype), kept, w)
             return dw, jnp.sum(off**2) / (2 * size)
 
         dw, loss = accumulated(gradients, micro, In, Target)
-        w, moments = s.update(adam, w, dw, moments)
+        w, moments = strategy.update(adam, w, dw, moments)
         return w, moments, jnp.reshape(loss, [1] * len(axes))
 
     def program(w, moments, In_, Target):
-        s.check(mesh, w, In_)
+        strategy.check(mesh, w, In_)
         operands.fit({"In[B, D]": In_, "Target[B, D]": Target})
         operands.real(W_in=w.W_in, W_out=w.W_out, In=In_)
         if (mine := len(In_) // prod(mesh.shape[a] for a in cut[0])) % micro:
             raise ValueError(f"{micro} microbatches do not share {mine} tokens of a device evenly: make B a multiple")
-        held = (s.weights, s.state._replace(master=None if moments.master is None else s.state.mean))
+        master = None if moments.master is None else strategy.state.mean
+        held = strategy.weights, strategy.state._replace(master=master)
         # Along these everybody has the same tokens.
         same = [a for a in axes if a not in {name for names in cut for name in names}]
         f, ins, outs = partial(on_device, In_.size), (*held, In, In), (*held, P(*axes))
@@ -206,11 +208,11 @@ def accumulated(f: Callable, micro: int, *batch):
     return lax.scan(lambda sums, part: (jax.tree.map(jnp.add, sums, f(*part)), None), zeros, parts)[0]
 
 
-def start(s: Strategy, mesh: jax.sharding.Mesh, w: Weights, master: bool = False) -> tuple[Weights, Moments]:
+def start(strategy: Strategy, mesh: jax.sharding.Mesh, w: Weights, master: bool = False) -> tuple[Weights, Moments]:
     """The weights and Adam's zeros, laid over the mesh; with a master copy of the weights, cut like the zeros, if asked for."""
-    s.check(mesh, w)
-    state = s.state._replace(master=s.state.mean if master else None)
-    return lay(w, mesh, s.weights), lay(Adam.start(w, master), mesh, state)
+    strategy.check(mesh, w)
+    state = strategy.state._replace(master=strategy.state.mean if master else None)
+    return lay(w, mesh, strategy.weights), lay(Adam.start(w, master), mesh, state)
 
 
 def lay(tree, mesh: jax.sharding.Mesh, specs):

@@ -117,16 +117,16 @@ def _places(ticks: dict, stages: int) -> dict[str, int]:
     return {name: _least(some) for name, some in lives.items()}
 
 
-def _least(lives: list[tuple[int, int, int, int]]) -> int:
+def _least(lifetimes: list[tuple[int, int, int, int]]) -> int:
     def clash(n):
         last = {}
-        for s, i, born, dies in sorted(lives, key=lambda x: x[2]):
+        for s, i, born, dies in sorted(lifetimes, key=lambda x: x[2]):
             if last.get((s, i % n), -1) >= born:
                 return True
             last[s, i % n] = dies
         return False
 
-    return next(n for n in range(1, len(lives) + 2) if not clash(n))
+    return next(n for n in range(1, len(lifetimes) + 2) if not clash(n))
 
 
 # Stages.
@@ -150,20 +150,20 @@ class Stage(NamedTuple):
 def two_matmul(size: int) -> Stage:
     """Stages of two-matmul layers by hand, and |y - target|^2 / 2 `size`. F, B and W are 4BDF FLOPs each."""
 
-    def input_gradient(dy, kept, w):
+    def input_gradient(dy, residuals, w):
         def one(dOut, of_layer):
             dIn, dTmp = mlp_training_step.input_gradient(dOut, *of_layer)
             return dIn, (dOut, dTmp)
 
-        return lax.scan(one, dy, (kept, w), reverse=True)
+        return lax.scan(one, dy, (residuals, w), reverse=True)
 
-    def weight_gradient(kept, both, w):
-        dOut, dTmp = both
-        return jax.vmap(mlp_training_step.weight_gradient)(dOut, kept, dTmp)
+    def weight_gradient(residuals, gradients, w):
+        dOut, dTmp = gradients
+        return jax.vmap(mlp_training_step.weight_gradient)(dOut, residuals, dTmp)
 
-    def head(top, y, target):
+    def head(head_weights, y, target):
         operands.alike("results", y, "targets", target)
-        return jnp.sum((y - target) ** 2) / (2 * size), top, (y - target) / size
+        return jnp.sum((y - target) ** 2) / (2 * size), head_weights, (y - target) / size
 
     return Stage(lambda x, w: lax.scan(mlp_training_step.forward, x, w), input_gradient, weight_gradient, head)
 
@@ -207,17 +207,17 @@ def gradients(stage: Stage, orders: Orders, mesh: jax.sharding.Mesh) -> Callable
         raise ValueError(f"this order is for {len(orders)} devices, and axis {Z} of the mesh has {p}: make them equal")
     rows, v, X = t.rows(), t.stages // p, "X" if "X" in mesh.axis_names else None
 
-    def on_device(w, top, xs, targets):
+    def on_device(w, head_weights, xs, targets):
         w = jax.tree.map(lambda a: a[:, 0], w)  # [v, l, ...]: the device's stages
-        here, start = lax.axis_index(Z), _empty(stage, t.places, w, top, xs)
-        tick = _tick(stage, t.places, w, top, xs, targets)
+        here, start = lax.axis_index(Z), _empty(stage, t.places, w, head_weights, xs)
+        tick = _tick(stage, t.places, w, head_weights, xs, targets)
         mine = {name: lax.dynamic_index_in_dim(jnp.asarray(a), here, 1, False) for name, a in rows.items()}
         end, done = lax.scan(tick, start, mine)
         dtop, loss = lax.psum((end.dtop, end.loss), Z)  # the last device has them, the others zeros
         dw, dtop, loss = lax.psum((end.dw, dtop, loss), X) if X else (end.dw, dtop, loss)
         return Gradients(jax.tree.map(lambda a: a[:, None], dw), dtop, end.dxs[None, :m], loss, done[:, None])
 
-    def program(w, top, xs, targets):
+    def program(w, head_weights, xs, targets):
         L = len(jax.tree.leaves(w)[0])
         if L % t.stages:
             raise ValueError(f"{t.stages} stages do not share {L} layers evenly: make L a multiple of {t.stages}")
@@ -228,13 +228,13 @@ def gradients(stage: Stage, orders: Orders, mesh: jax.sharding.Mesh) -> Callable
         cut, batch = P(None, Z), P(None, X)
         outs = Gradients(cut, P(), P(Z, None, X), P(), cut)
         run = jax.shard_map(on_device, mesh=mesh, in_specs=(cut, P(), batch, batch), out_specs=outs, check_vma=False)
-        out = run(w, top, xs, targets)
+        out = run(w, head_weights, xs, targets)
         return out._replace(dw=jax.tree.map(lambda a: a.reshape(L, *a.shape[3:]), out.dw), dxs=out.dxs[0])  # of stage 0
 
     return jax.jit(program)
 
 
-def _empty(stage: Stage, places: dict[str, int], w, top, xs) -> State:
+def _empty(stage: Stage, places: dict[str, int], w, head_weights, xs) -> State:
     one, x = jax.tree.map(lambda a: a[0], w), xs[0]
     y, kept = jax.eval_shape(stage.forward, x, one)
     if (y.shape, y.dtype) != (x.shape, x.dtype):
@@ -244,10 +244,10 @@ def _empty(stage: Stage, places: dict[str, int], w, top, xs) -> State:
     rows = lambda n, tree: jax.tree.map(lambda a: jnp.zeros((*n, *a.shape), a.dtype), tree)  # noqa: E731
     buffers = dict(x=x, kept=kept, dy=y, both=both)
     made = [rows((v, places[name] + 1), tree) for name, tree in buffers.items()]
-    return State(*made, rows((), w), rows((), top), rows((len(xs) + 1,), x), jnp.zeros((), jnp.float32))
+    return State(*made, rows((), w), rows((), head_weights), rows((len(xs) + 1,), x), jnp.zeros((), jnp.float32))
 
 
-def _tick(stage: Stage, places: dict[str, int], w, top, xs, targets) -> Callable:
+def _tick(stage: Stage, places: dict[str, int], w, head_weights, xs, targets) -> Callable:
     """(state, the device's row of the table) -> (state, the task that it did)."""
 
     def tick(state: State, row):
@@ -265,7 +265,7 @@ def _tick(stage: Stage, places: dict[str, int], w, top, xs, targets) -> Callable
             return lax.cond(row["last"], loss, lambda s, y: s, s, y), y, zero, 1
 
         def loss(s, y):
-            value, dtop, dy = stage.head(top, y, targets[i])
+            value, dtop, dy = stage.head(head_weights, y, targets[i])
             dtop = jax.tree.map(jnp.add, s.dtop, dtop)
             return s._replace(dy=_set(s.dy, at["dy"], dy), dtop=dtop, loss=s.loss + value.astype(s.loss.dtype))
 
@@ -290,8 +290,8 @@ def _get(tree, index):
     return jax.tree.map(lambda a: a[index], tree)
 
 
-def _set(tree, index, new):
-    return jax.tree.map(lambda a, n: a.at[index].set(n), tree, new)
+def _set(tree, index, value):
+    return jax.tree.map(lambda a, n: a.at[index].set(n), tree, value)
 
 
 # Without microbatches: one batch through a chain of devices.

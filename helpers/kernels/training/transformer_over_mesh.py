@@ -140,23 +140,23 @@ def _keep(primitive, *_, name="", **__) -> bool:
     )
 
 
-def block(p: dict, x, c: Config, kind, axes: Axes):
+def block(params: dict, x, c: Config, kind, axes: Axes):
     """One layer on x[B_X, T_Y, D]: gathered over Y before each half, scattered after it."""
     Y = axes.tensor
-    p = whole(p, axes)
+    params = whole(params, axes)
     enter = lambda x: lax.all_gather(x, Y, axis=1, tiled=True) if Y else x  # [B_X, T, D]  # noqa: E731
     leave = lambda y: lax.psum_scatter(y, Y, scatter_dimension=1, tiled=True) if Y else y  # noqa: E731
 
-    y = enter(layer_norm(p, 0, x, c))
+    y = enter(layer_norm(params, 0, x, c))
     positions = jnp.arange(y.shape[1])
     if axes.context:
         positions = positions + lax.axis_index(axes.context) * y.shape[1]
-        y = context_parallel_attention(p, y, positions, c, kind.window, axes.context)  # [B_X, T, D] {U_Y}
+        y = context_parallel_attention(params, y, positions, c, kind.window, axes.context)  # [B_X, T, D] {U_Y}
     else:
-        y, _ = attention(p, y, positions, c, kind.window)  # [B_X, T, D] {U_Y}
+        y, _ = attention(params, y, positions, c, kind.window)  # [B_X, T, D] {U_Y}
     x = x + leave(y)  # [B_X, T_Y, D]
-    y = enter(layer_norm(p, 1, x, c))
-    y = expert_parallel_mlp(p, y, c, axes.experts, axes.capacity) if kind.moe else mlp(p, y, c)
+    y = enter(layer_norm(params, 1, x, c))
+    y = expert_parallel_mlp(params, y, c, axes.experts, axes.capacity) if kind.moe else mlp(params, y, c)
     return x + leave(y)
 
 
@@ -166,8 +166,8 @@ def share_of_loss(params: dict, tokens, targets, c: Config, axes: Axes, size: in
     x = top["embedding"][tokens]  # [B_X, T_Y, D]
     for (kind, _), stack in zip(decoder.runs(c), params["layers"]):
 
-        def one(x, p, kind=kind):
-            return block(p, x, c, kind, axes), None
+        def one(x, params, kind=kind):
+            return block(params, x, c, kind, axes), None
 
         x, _ = lax.scan(jax.checkpoint(one, policy=_keep, prevent_cse=False), x, stack)
     logits = decoder.unembed(top, x, c)
@@ -237,10 +237,10 @@ def start(c: Config, mesh: jax.sharding.Mesh, axes: Axes, params: dict) -> tuple
 # Source: Liu et al., "Ring Attention with Blockwise Transformers" (2023); Austin et al. 2025, Section 5.
 
 
-def context_parallel_attention(p: dict, x, positions, c: Config, window: int | None, axis: str):
+def context_parallel_attention(params: dict, x, positions, c: Config, window: int | None, axis: str):
     """`decoder_layers.attention` of x[B, T_X, D] at positions[T_X]: [B, T_X, D]."""
     look = lambda q, k, v, *_: ring(q, k, v, axis, window=window)  # noqa: E731
-    return attention(p, x, positions, c, window, lambda new: (new, new, None), look)[0]
+    return attention(params, x, positions, c, window, lambda new: (new, new, None), look)[0]
 
 
 # Expert parallelism: each device has its part of the batch and some of the experts; two AllToAlls take tokens there and back.
@@ -251,11 +251,11 @@ def context_parallel_attention(p: dict, x, positions, c: Config, window: int | N
 # Source: Lepikhin et al., "GShard" (2020); Fedus et al., "Switch Transformer" (2021).
 
 
-def expert_parallel_mlp(p: dict, x, c: Config, axis: str, factor: float | None):
+def expert_parallel_mlp(params: dict, x, c: Config, axis: str, factor: float | None):
     """The experts in place of the MLP, x[B_X, T, D] -> [B_X, T, D].
 
-    factor   places of an expert, over an even share of the tokens; None: room for every token here, so that none is dropped
+    factor  places of an expert, over an even share of the tokens; None: room for every token here, so that none is dropped
     """
     rows = x.reshape(-1, c.D)
     C = len(rows) if factor is None else mixture_of_experts.capacity(len(rows), c.moe.E, c.moe.k, factor)
-    return mixture_of_experts.over_devices(p, rows, c, C, axis)[0].reshape(x.shape)
+    return mixture_of_experts.over_devices(params, rows, c, C, axis)[0].reshape(x.shape)

@@ -65,12 +65,12 @@ def around(policy: str) -> Callable:
 
 def loss(params: dict, tokens, c: Config, policy: str = "everything"):
     """`decoder.loss` under a policy: the same value and the same gradient."""
-    return _whole(partial(decoder.loss, c=c, around=around(policy)), policy)(params, tokens)
+    return _whole(partial(decoder.loss, c=c, wrap_layer=around(policy)), policy)(params, tokens)
 
 
 def layers(stacks: list[dict], x, c: Config, policy: str = "everything"):
     """`decoder.layers` under a policy: x[B, T, D] through all layers, without embedding and unembedding."""
-    return _whole(partial(decoder.layers, c=c, around=around(policy)), policy)(stacks, x)
+    return _whole(partial(decoder.layers, c=c, wrap_layer=around(policy)), policy)(stacks, x)
 
 
 def _whole(f: Callable, policy: str) -> Callable:

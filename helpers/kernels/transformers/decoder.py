@@ -123,24 +123,24 @@ def init(c: Config, key, dtype=jnp.float32) -> dict:
 
 
 def block(
-    p: dict, x, positions, c: Config, kind: LayerKind, recall: Callable | None = None, experts: Callable = dropless
+    params: dict, x, positions, c: Config, kind: LayerKind, recall: Callable | None = None, experts: Callable = dropless
 ):  # fmt: skip
     """One layer: x[B, T, D] at these positions -> (x[B, T, D], the keys and values that a cache has to hold).
 
-    recall    what the tokens look at besides each other, as in `decoder_layers.attention`
-    experts   (p, rows[B·T, D], c) -> [B·T, D], of a layer that has some: these see the tokens of all sequences in a row
+    recall   what the tokens look at besides each other, as in `decoder_layers.attention`
+    experts  (params, rows[B·T, D], c) -> [B·T, D], of a layer that has some: these see the tokens of all sequences in a row
     """
 
     def mixed(x):
-        return experts(p, x.reshape(-1, c.D), c).reshape(x.shape) if kind.moe else mlp(p, x, c)
+        return experts(params, x.reshape(-1, c.D), c).reshape(x.shape) if kind.moe else mlp(params, x, c)
 
-    after = lambda i, x: layer_norm(p, i, x, c) if c.norms == 4 else x  # noqa: E731
+    after = lambda i, x: layer_norm(params, i, x, c) if c.norms == 4 else x  # noqa: E731
     attend = latent_attention if c.mla else attention
-    y, held = attend(p, layer_norm(p, 0, x, c), positions, c, kind.window, recall)
+    y, held = attend(params, layer_norm(params, 0, x, c), positions, c, kind.window, recall)
     if c.parallel:
-        return x + y + mixed(layer_norm(p, c.norms - 1, x, c)), held
+        return x + y + mixed(layer_norm(params, c.norms - 1, x, c)), held
     x = x + after(2, y)
-    return x + after(3, mixed(layer_norm(p, 1, x, c))), held
+    return x + after(3, mixed(layer_norm(params, 1, x, c))), held
 
 
 def embed(params: dict, tokens, positions, c: Config):
@@ -160,16 +160,16 @@ def unembed(params: dict, x, c: Config):
     return x @ params["unembedding"] + params.get("b_V", 0)
 
 
-def hidden(params: dict, tokens, c: Config, around: Callable = lambda layer: layer):
+def hidden(params: dict, tokens, c: Config, wrap_layer: Callable = lambda layer: layer):
     """tokens[B, T] -> x[B, T, D] after the last layer."""
     _fits(tokens.shape[1], c)
-    return layers(params["layers"], embed(params, tokens, jnp.arange(tokens.shape[1]), c), c, around)
+    return layers(params["layers"], embed(params, tokens, jnp.arange(tokens.shape[1]), c), c, wrap_layer)
 
 
-def layers(stacks: list[dict], x, c: Config, around: Callable = lambda layer: layer):
-    """All layers, one after the other, on x[B, T, D]; `around` is put around each, as by `backward_pass`."""
+def layers(stacks: list[dict], x, c: Config, wrap_layer: Callable = lambda layer: layer):
+    """All layers, one after the other, on x[B, T, D]; `wrap_layer` is put around each, as by `backward_pass`."""
     for (kind, _), stack in zip(runs(c), stacks):
-        layer = around(lambda x, p, kind=kind: block(p, x, jnp.arange(x.shape[1]), c, kind)[0])
+        layer = wrap_layer(lambda x, p, kind=kind: block(p, x, jnp.arange(x.shape[1]), c, kind)[0])
         x, _ = lax.scan(lambda x, p, layer=layer: (layer(x, p), None), x, stack)
     return x
 
@@ -184,9 +184,9 @@ def forward(params: dict, tokens, c: Config):
     return unembed(params, hidden(params, tokens, c), c)
 
 
-def loss(params: dict, tokens, c: Config, around: Callable = lambda layer: layer):
+def loss(params: dict, tokens, c: Config, wrap_layer: Callable = lambda layer: layer):
     """Mean surprise, in nats, at the next token: T predictions for each row of tokens[B, T + 1]. Sums are float32."""
-    logits = unembed(params, hidden(params, tokens[:, :-1], c, around), c)
+    logits = unembed(params, hidden(params, tokens[:, :-1], c, wrap_layer), c)
     said = jnp.take_along_axis(jax.nn.log_softmax(logits.astype(jnp.float32)), tokens[:, 1:, None], axis=-1)
     return -said.mean()
 
@@ -194,9 +194,9 @@ def loss(params: dict, tokens, c: Config, around: Callable = lambda layer: layer
 # Token by token.
 
 
-def empty_cache(c: Config, B: int, size: int, dtype=jnp.float32, more: int = 0) -> list[dict]:
-    """Room for `size` tokens of B sequences: for each run of layers its stacked caches. A local layer has its window, and `more`."""
-    return [empty(c, n, B, min(size, (kind.window or size) + more), dtype) for kind, n in runs(c)]
+def empty_cache(c: Config, B: int, size: int, dtype=jnp.float32, spare_tokens: int = 0) -> list[dict]:
+    """Room for `size` tokens of B sequences: for each run of layers its stacked caches. A local layer has its window and those."""
+    return [empty(c, n, B, min(size, (kind.window or size) + spare_tokens), dtype) for kind, n in runs(c)]
 
 
 def cache_bytes(cache) -> int:
@@ -214,8 +214,8 @@ def through(params: dict, x, positions, c: Config, caches: list[dict], recall: C
     after = []
     for (kind, _), stack, cache in zip(runs(c), params["layers"], caches):
 
-        def one(x, both, kind=kind):
-            p, old = both
+        def one(x, params_and_cache, kind=kind):
+            p, old = params_and_cache
             return layer(p, x, positions, c, kind, partial(recall, kind, old))
 
         x, cache = lax.scan(one, x, (stack, cache))
@@ -235,20 +235,20 @@ def prefill(params: dict, tokens, c: Config, size: int, layer: Callable = block)
     positions = jnp.arange(T)
     rows = jnp.broadcast_to(positions, (B, T))
 
-    def recall(kind, cache, new):
-        return store(cache, new, rows, kind.window), new, visible(positions, positions, kind.window)
+    def recall(kind, cache, entries):
+        return store(cache, entries, rows, kind.window), entries, visible(positions, positions, kind.window)
 
     x = embed(params, tokens, positions, c)
     x, caches = through(params, x, positions, c, empty_cache(c, B, size, x.dtype), recall, layer)
     return unembed(params, x[:, -1], c), caches
 
 
-def decode(params: dict, cache: list[dict], token, t, c: Config, layer: Callable = block):
-    """One step: token[B], which stands at position t -> (logits[B, V] of the next one, the cache with it).
+def decode(params: dict, cache: list[dict], token, position, c: Config, layer: Callable = block):
+    """One step: token[B], which stands at `position` -> (logits[B, V] of the next one, the cache with it).
 
-    t is below the cache's size: in a full one there is no place for the token.
+    It is below the cache's size: in a full one there is no place for the token.
     """
-    positions = jnp.broadcast_to(t, (len(token), 1))
+    positions = jnp.broadcast_to(position, (len(token), 1))
     x = embed(params, token[:, None], positions, c)
     recall = lambda kind, old, new: remember(old, new, positions, kind.window)  # noqa: E731
     x, caches = through(params, x, positions, c, cache, recall, layer)

@@ -23,11 +23,11 @@ EPSILON = 1e-6
 NEVER = -1e30  # a score that softmax makes 0; -inf would make a row without keys NaN
 
 
-def product(p: dict, name: str, equation: str, x):
+def product(params: dict, name: str, equation: str, x):
     """einsum(equation, x, W), plus its bias where the layer has one, under the weight's name."""
-    y = jnp.einsum(equation, x, p[name])
-    if (bias := f"b{name[1:]}") in p:
-        y = y + p[bias]
+    y = jnp.einsum(equation, x, params[name])
+    if (bias := f"b{name[1:]}") in params:
+        y = y + params[bias]
     return checkpoint_name(y, name)
 
 
@@ -44,9 +44,9 @@ def normalise(x, norm, c: Config):
     return x * norm[0] if len(norm) == 1 else x * norm[0] + norm[1]
 
 
-def layer_norm(p: dict, i: int, x, c: Config):
+def layer_norm(params: dict, i: int, x, c: Config):
     """The i-th norm of a layer on x[..., D]."""
-    return normalise(x, p["norms"][i] if "norms" in p else None, c)
+    return normalise(x, params["norms"][i] if "norms" in params else None, c)
 
 
 def rotate(x, positions, base: float = 10_000.0):
@@ -69,19 +69,19 @@ def rotate(x, positions, base: float = 10_000.0):
     return jnp.concatenate([turned.astype(x.dtype), rest], -1)
 
 
-def visible(positions, where, window: int | None, keep: int = 0):
+def visible(positions, key_positions, window: int | None, sink_tokens: int = 0):
     """Which keys each query sees, [T, S]: those not after it, and no more than `window` of them with itself.
 
-    at, where   positions of the queries [T] and of the keys [S]; a key at a negative position is an empty place.
-                With rows in front of either, each row has positions of its own, and the result is [B, T, S]
-    keep        the first tokens of the text are seen besides the window
+    at, key_positions  positions of the queries [T] and of the keys [S]; a key at a negative position is an empty place.
+                       With rows in front of either, each row has positions of its own, and the result is [B, T, S]
+    sink_tokens        the first tokens of the text are seen besides the window
 
     >>> visible(jnp.arange(4), jnp.arange(4), 2).astype(int).tolist()
     [[1, 0, 0, 0], [1, 1, 0, 0], [0, 1, 1, 0], [0, 0, 1, 1]]
     """
-    apart = positions[..., :, None] - where[..., None, :]
-    seen = (apart >= 0) & (where >= 0)[..., None, :]
-    return seen if window is None else seen & ((apart < window) | (where < keep)[..., None, :])
+    apart = positions[..., :, None] - key_positions[..., None, :]
+    seen = (apart >= 0) & (key_positions >= 0)[..., None, :]
+    return seen if window is None else seen & ((apart < window) | (key_positions < sink_tokens)[..., None, :])
 
 
 def weigh(scores, mask, sinks=None):
@@ -106,40 +106,40 @@ def look(q, k, v, mask, sinks=None):
 
 
 def attention(
-    p: dict, x, positions, c: Config, window: int | None = None, recall: Callable | None = None, look: Callable = look
+    params: dict, x, positions, c: Config, window: int | None = None, recall: Callable | None = None, look: Callable = look
 ):  # fmt: skip
     """Attention with N query heads on K KV heads: MHA (K = N), GQA, MQA (K = 1).
 
-    at       positions of the tokens, [T] or [B, T]
-    recall   from the new keys and values (what is to be held, the keys and values to look at, which of them each token
-             sees), as `remember`; without it the tokens look at each other only. A layer without W_K gives it None
-    look     (q, k, v, mask, sinks) -> what the heads see; a ring, where keys are on other devices
+    at      positions of the tokens, [T] or [B, T]
+    recall  from the new keys and values (what is to be held, the keys and values to look at, which of them each token
+            sees), as `remember`; without it the tokens look at each other only. A layer without W_K gives it None
+    look    (q, k, v, mask, sinks) -> what the heads see; a ring, where keys are on other devices
 
     Result: (y[B, T, D], what is to be held)
     """
-    q = product(p, "W_Q", "btd,dnh->btnh", x)
+    q = product(params, "W_Q", "btd,dnh->btnh", x)
     if c.qk_norm:
-        q = _normalise_heads(q, p.get("query norm"), c)
+        q = _normalise_heads(q, params.get("query norm"), c)
     if not c.positions:
         q = rotate(q, positions)
     new = None
-    if "W_K" in p:
-        k = product(p, "W_K", "btd,dkh->btkh", x)
-        k = _normalise_heads(k, p.get("key norm"), c) if c.qk_norm else k
-        v = product(p, "W_V", "btd,dkh->btkh", x)
+    if "W_K" in params:
+        k = product(params, "W_K", "btd,dkh->btkh", x)
+        k = _normalise_heads(k, params.get("key norm"), c) if c.qk_norm else k
+        v = product(params, "W_V", "btd,dkh->btkh", x)
         new = dict(k=k if c.positions else rotate(k, positions), v=v)
     held, seen, mask = recall(new) if recall else (new, new, visible(positions, positions, window))
     seen = _looked_at(seen, mask, new)
-    y = look(q, seen["k"], seen["v"], mask, p.get("sinks"))
-    return product(p, "W_O", "btnh,nhd->btd", y), held
+    y = look(q, seen["k"], seen["v"], mask, params.get("sinks"))
+    return product(params, "W_O", "btnh,nhd->btd", y), held
 
 
-def _looked_at(seen: dict, mask, new: dict | None) -> dict:
+def _looked_at(entries: dict, mask, new_entries: dict | None) -> dict:
     """What is read of a cache, with zeros where no token looks: what others left in such a place may be NaN."""
-    if seen is new:
-        return seen  # each token sees its own
+    if entries is new_entries:
+        return entries  # each token sees its own
     there = mask.any(-2)
-    return {name: operands.blank(a, there) for name, a in seen.items()}
+    return {name: operands.blank(a, there) for name, a in entries.items()}
 
 
 def _normalise_heads(x, norm, c: Config):
@@ -149,52 +149,52 @@ def _normalise_heads(x, norm, c: Config):
     return normalise(x.reshape(*x.shape[:2], -1), norm, c).reshape(x.shape)
 
 
-def latent_attention(p: dict, x, positions, c: Config, window: int | None = None, recall: Callable | None = None):
+def latent_attention(params: dict, x, positions, c: Config, window: int | None = None, recall: Callable | None = None):
     """Attention on keys and values that are made from one short vector for each token; the cache holds that vector.
 
     Tokens that look at each other only make all keys and values once. With a cache that would be done again in every step, so
     there the query goes to the short vectors instead: q · (c @ W_UK) = (q @ W_UK^T) · c. The result is the same.
     """
-    q, latent, rope = short_vectors(p, x, lambda a: rotate(a, positions), c)
+    q, latent, rope = short_vectors(params, x, lambda a: rotate(a, positions), c)
     new = dict(latent=latent, rope=rope)
     held, seen, mask = recall(new) if recall else (new, new, visible(positions, positions, window))
-    y = (look_written if seen is new else look_absorbed)(p, q, _looked_at(seen, mask, new), mask, c)
-    return product(p, "W_O", "btnh,nhd->btd", y), held
+    y = (look_written if seen is new else look_absorbed)(params, q, _looked_at(seen, mask, new), mask, c)
+    return product(params, "W_O", "btnh,nhd->btd", y), held
 
 
-def short_vectors(p: dict, x, turn: Callable, c: Config, whole: Callable = list):
+def short_vectors(params: dict, x, rotate: Callable, c: Config, gather: Callable = list):
     """Of tokens x[..., D]: queries q[..., N, H], latent[..., R] and rope[..., P].
 
-    turn    rotates by the tokens' positions
-    whole   makes of arrays that are cut by columns, [..., r_YZ], whole ones; heads may be cut as they are
+    rotate  rotates by the tokens' positions
+    gather  makes of arrays that are cut by columns, [..., r_YZ], whole ones; heads may be cut as they are
     """
-    names = [name for name in ("W_DQ", "W_DKV", "W_KR") if name in p]
-    *short, latent, rope = whole([product(p, name, "...d,dr->...r", x) for name in names])
+    names = [name for name in ("W_DQ", "W_DKV", "W_KR") if name in params]
+    *short, latent, rope = gather([product(params, name, "...d,dr->...r", x) for name in names])
     if short:
-        short = normalise(short[0], p.get("norm of W_DQ"), c)  # [..., Q]
-        q = product(p, "W_UQ", "...r,rnh->...nh", short)  # [..., N, H]
+        short = normalise(short[0], params.get("norm of W_DQ"), c)  # [..., Q]
+        q = product(params, "W_UQ", "...r,rnh->...nh", short)  # [..., N, H]
     else:
-        q = product(p, "W_Q", "...d,dnh->...nh", x)  # [..., N, H]
-    q = jnp.concatenate([q[..., : c.mla.nope], turn(q[..., c.mla.nope :])], -1)
-    return q, normalise(latent, p.get("norm of W_DKV"), c), turn(rope)
+        q = product(params, "W_Q", "...d,dnh->...nh", x)  # [..., N, H]
+    q = jnp.concatenate([q[..., : c.mla.nope], rotate(q[..., c.mla.nope :])], -1)
+    return q, normalise(latent, params.get("norm of W_DKV"), c), rotate(rope)
 
 
-def look_written(p: dict, q, seen: dict, mask, c: Config):
+def look_written(params: dict, q, entries: dict, mask, c: Config):
     """What q[B, T, N, nope + rope] sees of latent[B, S, R] and rope[B, S, P], all keys and values made: [B, T, N, v]."""
     nope, rope = jnp.split(q, [c.mla.nope], -1)
-    k = product(p, "W_UK", "bsr,rnh->bsnh", seen["latent"])
-    v = product(p, "W_UV", "bsr,rnh->bsnh", seen["latent"])
-    scores = jnp.einsum("btnh,bsh->bnts", rope, seen["rope"]) + jnp.einsum("btnh,bsnh->bnts", nope, k)
-    return jnp.einsum("bnts,bsnh->btnh", weigh(scores / c.qk**0.5, mask, p.get("sinks")), v)
+    k = product(params, "W_UK", "bsr,rnh->bsnh", entries["latent"])
+    v = product(params, "W_UV", "bsr,rnh->bsnh", entries["latent"])
+    scores = jnp.einsum("btnh,bsh->bnts", rope, entries["rope"]) + jnp.einsum("btnh,bsnh->bnts", nope, k)
+    return jnp.einsum("bnts,bsnh->btnh", weigh(scores / c.qk**0.5, mask, params.get("sinks")), v)
 
 
-def look_absorbed(p: dict, q, seen: dict, mask, c: Config):
+def look_absorbed(params: dict, q, entries: dict, mask, c: Config):
     """The same by the short vectors alone."""
     nope, rope = jnp.split(q, [c.mla.nope], -1)
-    nope = jnp.einsum("btnh,rnh->btnr", nope, p["W_UK"])
-    scores = jnp.einsum("btnh,bsh->bnts", rope, seen["rope"]) + jnp.einsum("btnr,bsr->bnts", nope, seen["latent"])
-    shares = weigh(scores / c.qk**0.5, mask, p.get("sinks"))
-    return jnp.einsum("btnr,rnh->btnh", jnp.einsum("bnts,bsr->btnr", shares, seen["latent"]), p["W_UV"])
+    nope = jnp.einsum("btnh,rnh->btnr", nope, params["W_UK"])
+    scores = jnp.einsum("btnh,bsh->bnts", rope, entries["rope"]) + jnp.einsum("btnr,bsr->bnts", nope, entries["latent"])
+    shares = weigh(scores / c.qk**0.5, mask, params.get("sinks"))
+    return jnp.einsum("btnr,rnh->btnh", jnp.einsum("bnts,bsr->btnr", shares, entries["latent"]), params["W_UV"])
 
 
 # What was seen before.
@@ -212,64 +212,66 @@ def places(cache: dict) -> int:
     return next(iter(cache.values())).shape[1]
 
 
-def rolls(cache: dict, window: int | None, keep: int = 0) -> bool:
-    """Whether the places of a local layer are a ring: it holds its window, besides the `keep` first tokens, or more."""
-    return window is not None and places(cache) >= window + keep
+def rolls(cache: dict, window: int | None, sink_tokens: int = 0) -> bool:
+    """Whether the places of a local layer are a ring: it holds its window, besides the `sink_tokens` first tokens, or more."""
+    return window is not None and places(cache) >= window + sink_tokens
 
 
-def remember(cache: dict, new: dict, positions, window: int | None = None, keep: int = 0, real=None):
+def remember(cache: dict, entries: dict, positions, window: int | None = None, sink_tokens: int = 0, is_real=None):
     """(the cache with the new entries, what the tokens positions[B, T] look at, which of it each sees [B, T, S]).
 
-    T tokens look at all S places of a full layer; at window - 1 + T keys, and the first `keep`, of a ring: the new ones may
+    T tokens look at all S places of a full layer; at window - 1 + T keys, and the first `sink_tokens`, of a ring: the new ones may
     take the place of older ones that the first of them still sees, so these are read before.
     """
-    new = {name: new[name].astype(a.dtype) for name, a in cache.items()}
-    held = store(cache, new, positions, window, keep, real)
-    if not rolls(cache, window, keep):
-        return held, held, visible(positions, jnp.arange(places(cache)), window, keep)
+    entries = {name: entries[name].astype(a.dtype) for name, a in cache.items()}
+    held = store(cache, entries, positions, window, sink_tokens, is_real)
+    if not rolls(cache, window, sink_tokens):
+        return held, held, visible(positions, jnp.arange(places(cache)), window, sink_tokens)
     before = positions[:, :1] + jnp.arange(1 - window, 0)  # [B, window - 1]
-    rows, ring = jnp.arange(len(positions))[:, None], _place(before, places(cache), keep)
-    parts = {name: (held[name][:, :keep], a[rows, ring], new[name]) for name, a in cache.items()}
-    first = jnp.broadcast_to(jnp.arange(keep), (len(positions), keep))
+    rows, ring = jnp.arange(len(positions))[:, None], _place(before, places(cache), sink_tokens)
+    parts = {name: (held[name][:, :sink_tokens], a[rows, ring], entries[name]) for name, a in cache.items()}
+    first = jnp.broadcast_to(jnp.arange(sink_tokens), (len(positions), sink_tokens))
     where = jnp.concatenate([before, positions], 1)
-    where = jnp.concatenate([first, jnp.where(where < keep, -1, where)], 1)  # the first ones stand there once
-    return held, {name: jnp.concatenate(a, 1) for name, a in parts.items()}, visible(positions, where, window, keep)
+    where = jnp.concatenate([first, jnp.where(where < sink_tokens, -1, where)], 1)  # the first ones stand there once
+    mask = visible(positions, where, window, sink_tokens)
+    return held, {name: jnp.concatenate(a, 1) for name, a in parts.items()}, mask
 
 
-def store(cache: dict, new: dict, positions, window: int | None = None, keep: int = 0, real=None) -> dict:
-    """The cache with new entries of the tokens positions[B, T]; those that are not real[B, T], and those beyond it, leave no trace.
+def store(cache: dict, entries: dict, positions, window: int | None = None, sink_tokens: int = 0, is_real=None) -> dict:
+    """The cache with new entries of the tokens positions[B, T]; those without is_real[B, T], and those beyond it, leave no trace.
 
-    The token at position t stands in place t; in a ring the oldest one but the `keep` first makes room.
+    The token at position t stands in place t; in a ring the oldest one but the `sink_tokens` first makes room.
     """
     S = places(cache)
-    place, written = positions, True if real is None else real
-    if rolls(cache, window, keep):
+    place, written = positions, True if is_real is None else is_real
+    if rolls(cache, window, sink_tokens):
         last = jnp.max(jnp.where(written, positions, -1), axis=1, keepdims=True)
-        written = written & ((positions < keep) | (positions > last - (S - keep)))  # no two tokens in one place
-        place = _place(positions, S, keep)
+        # No two tokens in one place.
+        written = written & ((positions < sink_tokens) | (positions > last - (S - sink_tokens)))
+        place = _place(positions, S, sink_tokens)
     place = jnp.where(written, place, S)
     rows = jnp.arange(len(positions))[:, None]
-    return {name: a.at[rows, place].set(new[name].astype(a.dtype), mode="drop") for name, a in cache.items()}
+    return {name: a.at[rows, place].set(entries[name].astype(a.dtype), mode="drop") for name, a in cache.items()}
 
 
-def _place(positions, S: int, keep: int):
+def _place(positions, S: int, sink_tokens: int):
     """Where a ring has the token at position t."""
-    return jnp.where(positions < keep, positions, keep + (positions - keep) % (S - keep))
+    return jnp.where(positions < sink_tokens, positions, sink_tokens + (positions - sink_tokens) % (S - sink_tokens))
 
 
 # The MLP.
 
 
-def mlp(p: dict, x, c: Config, rows: str = "bt"):
+def mlp(params: dict, x, c: Config, rows: str = "bt"):
     """The MLP of a dense layer: two matrices, or three with a gate."""
     return between(
         c,
-        lambda name: product(p, name, f"{rows}d,df->{rows}f", x),
-        lambda h: product(p, "W_out", f"{rows}f,fd->{rows}d", h),
+        lambda name: product(params, name, f"{rows}d,df->{rows}f", x),
+        lambda h: product(params, "W_out", f"{rows}f,fd->{rows}d", h),
     )
 
 
-def between(c: Config, into, out):
+def between(c: Config, gate, up):
     """What stands between the products of an MLP: silu of the gate times the other one, or gelu where there is no gate."""
-    hidden = into("W_in")
-    return out(jax.nn.silu(into("W_gate")) * hidden if c.gated else jax.nn.gelu(hidden))
+    hidden = gate("W_in")
+    return up(jax.nn.silu(gate("W_gate")) * hidden if c.gated else jax.nn.gelu(hidden))

@@ -58,56 +58,56 @@ def route(logits, k: int) -> Route:
     return Route(expert, gate, place)
 
 
-def dispatch(x, r: Route, E: int, C: int):
+def dispatch(x, route: Route, E: int, C: int):
     """x[T, D] -> [E, C, D]: each expert's queue, zeros where nobody stands; who finds no room is dropped."""
-    k = r.expert.shape[1]
+    k = route.expert.shape[1]
     places = jnp.zeros((E, C, x.shape[-1]), x.dtype)
-    return places.at[r.expert.reshape(-1), r.place.reshape(-1)].set(jnp.repeat(x, k, axis=0), mode="drop")
+    return places.at[route.expert.reshape(-1), route.place.reshape(-1)].set(jnp.repeat(x, k, axis=0), mode="drop")
 
 
-def combine(y, r: Route):
+def combine(y, route: Route):
     """y[E, C, D] -> [T, D]: each token's outputs, by its gates; a dropped choice adds nothing."""
-    got = y.at[r.expert, r.place].get(mode="fill", fill_value=0)  # [T, k, D]
-    return jnp.sum(got * r.gate[..., None], axis=1)
+    got = y.at[route.expert, route.place].get(mode="fill", fill_value=0)  # [T, k, D]
+    return jnp.sum(got * route.gate[..., None], axis=1)
 
 
-def experts(p: dict, x, c: Config):
+def experts(params: dict, x, c: Config):
     """The MLP of each expert on its own places, x[E, C, D] -> [E, C, D]."""
 
     def with_bias(name, y):
-        bias = p.get(f"b{name[1:]}")
+        bias = params.get(f"b{name[1:]}")
         return checkpoint_name(y if bias is None else y + bias[:, None], f"{name} of experts")
 
     return between(
         c,
-        lambda name: with_bias(name, jnp.einsum("ecd,edf->ecf", x, p[name])),
-        lambda h: with_bias("W_out", jnp.einsum("ecf,efd->ecd", h, p["W_out"])),
+        lambda name: with_bias(name, jnp.einsum("ecd,edf->ecf", x, params[name])),
+        lambda h: with_bias("W_out", jnp.einsum("ecf,efd->ecd", h, params["W_out"])),
     )
 
 
-def with_capacity(p: dict, x, c: Config, C: int):
+def with_capacity(params: dict, x, c: Config, C: int):
     """A layer of experts with C places each, x[T, D] -> (y[T, D], choices dropped).
 
     Its products have the same shapes whatever the router says: E·C rows pass through experts, used or not. A token's
     result depends on who came before it in the batch: with a full queue, generating token by token differs from the whole
     sequence.
     """
-    r = route(product(p, "W_R", "td,de->te", x), c.moe.k)
-    y = combine(experts(p["experts"], dispatch(x, r, c.moe.E, C), c), r)
-    return y + shared(p, x, c), r.dropped(C)
+    r = route(product(params, "W_R", "td,de->te", x), c.moe.k)
+    y = combine(experts(params["experts"], dispatch(x, r, c.moe.E, C), c), r)
+    return y + shared(params, x, c), r.dropped(C)
 
 
-def dropless(p: dict, x, c: Config):
+def dropless(params: dict, x, c: Config):
     """A layer of experts that all find room, x[T, D] -> [T, D]: rows sorted by expert, one product of ragged blocks.
 
     Exactly the FLOPs of k experts for each token, no place stays empty, and no token depends on another one.
     """
     E, k = c.moe.E, c.moe.k
-    r = route(product(p, "W_R", "td,de->te", x), k)
+    r = route(product(params, "W_R", "td,de->te", x), k)
     order = jnp.argsort(r.expert.reshape(-1), stable=True)  # [T·k]
     expert = r.expert.reshape(-1)[order]
     rows, sizes = x[order // k], jnp.sum(expert[:, None] == jnp.arange(E), axis=0, dtype=jnp.int32)
-    w = p["experts"]
+    w = params["experts"]
 
     def ragged(name, x):
         y = lax.ragged_dot(x, w[name], sizes)
@@ -117,14 +117,14 @@ def dropless(p: dict, x, c: Config):
 
     y = between(c, lambda name: ragged(name, rows), lambda h: ragged("W_out", h))  # [T·k, D]
     y = y * r.gate.reshape(-1)[order][:, None]
-    return jnp.zeros_like(x).at[order // k].add(y) + shared(p, x, c)
+    return jnp.zeros_like(x).at[order // k].add(y) + shared(params, x, c)
 
 
-def shared(p: dict, x, c: Config):
+def shared(params: dict, x, c: Config):
     """The experts that every token goes to, x[T, D] -> [T, D]; 0 where there is none."""
     if not c.moe.shared:
         return jnp.zeros((), x.dtype)
-    w, named = p["shared experts"], lambda name, y: checkpoint_name(y, f"{name} of shared experts")
+    w, named = params["shared experts"], lambda name, y: checkpoint_name(y, f"{name} of shared experts")
     return between(
         c,
         lambda name: named(name, jnp.einsum("td,sdf->tsf", x, w[name])),
@@ -135,21 +135,21 @@ def shared(p: dict, x, c: Config):
 # Over several devices.
 
 
-def over_devices(p: dict, x, c: Config, C: int, axis: str):
+def over_devices(params: dict, x, c: Config, C: int, axis: str):
     """The same for use inside `shard_map`: tokens x[T_X, D] and experts W_in[E_X, D, F] on the same axis, two AllToAlls.
 
-    C   places that each device has for each expert: an expert serves C choices of every device, so nobody has to know who
-        stands in the queues elsewhere
+    C  places that each device has for each expert: an expert serves C choices of every device, so nobody has to know who
+       stands in the queues elsewhere
     """
-    y, r = there_and_back(p, x, c, C, axis)
-    return y + shared(p, x, c), lax.psum(r.dropped(C), axis)
+    y, r = there_and_back(params, x, c, C, axis)
+    return y + shared(params, x, c), lax.psum(r.dropped(C), axis)
 
 
-def there_and_back(p: dict, x, c: Config, C: int, axis: str):
+def there_and_back(params: dict, x, c: Config, C: int, axis: str):
     """The two AllToAlls alone: (y[T_X, D], or this device's part of the sum where F is cut; the route of the tokens here)."""
-    r = route(product(p, "W_R", "td,de->te", x), c.moe.k)
+    r = route(product(params, "W_R", "td,de->te", x), c.moe.k)
     places = dispatch(x, r, c.moe.E, C)  # [E, C, D] for all experts, from the tokens here
     mine = lax.all_to_all(places, axis, split_axis=0, concat_axis=1, tiled=True)  # [E_X, X·C, D]
-    done = experts(p["experts"], mine, c)
+    done = experts(params["experts"], mine, c)
     back = lax.all_to_all(done, axis, split_axis=1, concat_axis=0, tiled=True)  # [E, C, D]
     return combine(back, r), r

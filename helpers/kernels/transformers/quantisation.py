@@ -99,10 +99,10 @@ def scaled(cache: dict, dtype) -> dict:
     return out | {f"{name} scale": jnp.ones((*a.shape[:-1], 1), a.dtype) for name, a in cache.items()}
 
 
-def encode(new: dict, cache: dict) -> dict:
+def encode(entries: dict, cache: dict) -> dict:
     """New entries in the cache's form."""
     out = {}
-    for name, a in new.items():
+    for name, a in entries.items():
         if f"{name} scale" in cache:
             made = quantise(a, axis=-1)
             out |= {name: made.q, f"{name} scale": made.scale}
@@ -114,7 +114,9 @@ def encode(new: dict, cache: dict) -> dict:
     return out
 
 
-def decode(seen: dict, dtype) -> dict:
+def decode(entries: dict, dtype) -> dict:
     """What is looked at, as numbers to compute with."""
-    out = {name: a.astype(dtype) for name, a in seen.items() if not name.endswith(" scale")}
-    return {name: a * seen[f"{name} scale"].astype(dtype) if f"{name} scale" in seen else a for name, a in out.items()}
+    out = {name: a.astype(dtype) for name, a in entries.items() if not name.endswith(" scale")}
+    return {
+        name: a * entries[f"{name} scale"].astype(dtype) if f"{name} scale" in entries else a for name, a in out.items()
+    }

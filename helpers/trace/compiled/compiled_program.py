@@ -134,21 +134,24 @@ def mesh_of(f: Callable, *args) -> jax.sharding.Mesh | None:
     return next((v.eqn.params["mesh"] for v in visits if v.name == "shard_map"), None)
 
 
-def to_json(p: Program) -> dict:
+def to_json(program: Program) -> dict:
     """The record as numbers and text, for a JSON file; `from_json` reads it back."""
-    return {k: v for k, v in asdict(p).items() if k != "note"}
+    return {k: v for k, v in asdict(program).items() if k != "note"}
 
 
-def from_json(d: Mapping, note: str = "") -> Program:
+def from_json(record: Mapping, note: str = "") -> Program:
     """A stored record, with a note that says where it comes from."""
     arrays = lambda xs: tuple((t, tuple(s)) for t, s in xs)  # noqa: E731
     axes = lambda names: None if names is None else tuple(names)  # noqa: E731
     sent = tuple(
         Made(**c | {"axes": axes(c["axes"]), "ins": arrays(c["ins"]), "outs": arrays(c["outs"])})
-        for c in d["collectives"]
+        for c in record["collectives"]
     )
-    memory, refused = d["memory"] and Memory(**d["memory"]), d["refused"] and Refused(**d["refused"])
-    return Program(d["target"], dict(d["sizes"]), sent, d["matmuls"], memory, refused, note)
+    memory, refused = (
+        record["memory"] and Memory(**record["memory"]),
+        record["refused"] and Refused(**record["refused"]),
+    )
+    return Program(record["target"], dict(record["sizes"]), sent, record["matmuls"], memory, refused, note)
 
 
 def refusal(message: str) -> Refused | None:

@@ -78,9 +78,9 @@ class Made:
         return f"{runs}{self.kind}_{where(self)} {arrays}"
 
 
-def where(made: Made) -> str:
+def where(value: Made) -> str:
     """Its axes as a subscript, or the size of its groups."""
-    return f"({made.n} devices)" if made.axes is None else "".join(made.axes)
+    return f"({value.n} devices)" if value.axes is None else "".join(value.axes)
 
 
 @dataclass(frozen=True)
@@ -198,11 +198,11 @@ class Text:
             line, here = above, (above.at, *here)
         return here
 
-    def between(self, start: Line, done: Line) -> int | None:
+    def between(self, start: Line, end: Line) -> int | None:
         """Matrix products between two instructions of one computation; None if the text is not in the order of execution."""
         if not self.scheduled:
             return None
-        span = [line for line in self.inside[start.computation] if start.at < line.at < done.at]
+        span = [line for line in self.inside[start.computation] if start.at < line.at < end.at]
         return sum(self.matmuls(line) for line in span)
 
 
@@ -239,29 +239,29 @@ def read(text: "str | Text", sizes: Mapping[str, int]) -> tuple[Made, ...]:
     return tuple(replace(m, pieces=1 + known.count((chain, m.kind, m.axes)) * bool(chain)) for chain, m in found)
 
 
-def _made(t: Text, line: Line, sizes: Mapping[str, int]) -> Made:
-    done = next((u for u in t.users.get(line.name, []) if u.op == line.base + "-done"), None)
+def _made(text: Text, line: Line, sizes: Mapping[str, int]) -> Made:
+    done = next((u for u in text.users.get(line.name, []) if u.op == line.base + "-done"), None)
     kind = KINDS[line.base]
     outs = arrays((done or line).type)
-    ins = tuple(a for name in line.operands if name in t.by_name for a in arrays(t.by_name[name].type))
-    moves, found = pairs(line.rest), groups(line.rest, t.devices)
-    slices = range(0, prod(sizes.values()), t.devices)  # a program for several slices is written for one of them
+    ins = tuple(a for name in line.operands if name in text.by_name for a in arrays(text.by_name[name].type))
+    moves, found = pairs(line.rest), groups(line.rest, text.devices)
+    slices = range(0, prod(sizes.values()), text.devices)  # a program for several slices is written for one of them
     moves, found = ([[d + first for d in x] for first in slices for x in xs] for xs in (moves, found))
     axes = moving(tuple(sizes), moves, sizes) if moves else axes_of(found, sizes)
-    n = _members(t, axes, found, sizes)
+    n = _members(text, axes, found, sizes)
     if kind == "AllReduce" and line.computation.startswith("all-reduce-scatter"):
-        kind, outs = "ReduceScatter", arrays(t.inside[line.computation][-1].type)
+        kind, outs = "ReduceScatter", arrays(text.inside[line.computation][-1].type)
     if kind == "AllToAll" and len(outs) > 1:  # one operand for each member: together they are the array
         ins, outs = (tuple((a[0][0], (len(a), *a[0][1])) for a in [x]) for x in (ins, outs))
     return Made(
-        kind, axes, n, ins if len(ins) == len(outs) else outs, outs, t.trips(line.computation),
-        t.between(line, done) if done else None,
+        kind, axes, n, ins if len(ins) == len(outs) else outs, outs, text.trips(line.computation),
+        text.between(line, done) if done else None,
     )  # fmt: skip
 
 
-def _members(t: Text, axes: tuple[str, ...] | None, groups: list[list[int]], sizes: Mapping[str, int]) -> int:
+def _members(text: Text, axes: tuple[str, ...] | None, groups: list[list[int]], sizes: Mapping[str, int]) -> int:
     """Devices that exchange with one another: along whole axes, or in the largest group, or all if none is named."""
-    return prod(sizes[a] for a in axes) if axes is not None else max(map(len, groups), default=t.devices)
+    return prod(sizes[a] for a in axes) if axes is not None else max(map(len, groups), default=text.devices)
 
 
 def _asked(line: Line) -> str:
@@ -270,17 +270,17 @@ def _asked(line: Line) -> str:
     return BETWEEN_SLICES.get(kind, "") if line.op == "send" else ""
 
 
-def _between_slices(t: Text, line: Line, sizes: Mapping[str, int]) -> Made:
+def _between_slices(text: Text, line: Line, sizes: Mapping[str, int]) -> Made:
     """A send to the network and the receive of its result, which share a name, as one collective."""
     named = re.search(r'rendezvous="[^"]*"', line.rest)[0]
-    receive = next(x for x in t.inside[line.computation] if x.op == "recv" and named in x.rest)
-    done = next(u for u in t.users[receive.name] if u.op == "recv-done")
+    receive = next(x for x in text.inside[line.computation] if x.op == "recv" and named in x.rest)
+    done = next(u for u in text.users[receive.name] if u.op == "recv-done")
     # Sorted, for their order is that of the torus, not of the mesh.
-    found = [*map(sorted, groups_between_slices(line.rest, t.devices))]
+    found = [*map(sorted, groups_between_slices(line.rest, text.devices))]
     axes = axes_of(found, sizes)
-    n = _members(t, axes, found, sizes)
+    n = _members(text, axes, found, sizes)
     ins, outs = (arrays(x.type)[:1] for x in (line, receive))
-    trips, behind = t.trips(line.computation), t.between(line, done)
+    trips, behind = text.trips(line.computation), text.between(line, done)
     return Made(_asked(line), axes, n, ins, outs, trips, behind)
 
 

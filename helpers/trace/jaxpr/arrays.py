@@ -63,8 +63,8 @@ def saved(f: Callable, *args) -> Arrays:
     floats = [i for i, a in enumerate(leaves) if jnp.issubdtype(a.dtype, jnp.inexact)]
 
     def residuals(*leaves):
-        def by_floats(*given):
-            mine = dict(zip(floats, given))
+        def by_floats(*arrays):
+            mine = dict(zip(floats, arrays))
             return f(*jax.tree.unflatten(tree, [mine.get(i, a) for i, a in enumerate(leaves)]))
 
         return jax.tree.leaves(jax.vjp(by_floats, *(leaves[i] for i in floats))[1])
@@ -150,65 +150,65 @@ class _Traffic:
             return False
         return v in self.slow or (_floats(v) and nbytes(v) > self.M)
 
-    def visit(self, jaxpr, times: int) -> None:
+    def visit(self, jaxpr, runs: int) -> None:
         for eqn in needed(open_jaxpr(jaxpr)):
             name = eqn.primitive.name
             if name in CALLS or name == "shard_map":
-                self.enter(eqn.params[CALLS.get(name, "jaxpr")], eqn.invars, times, eqn.outvars)
+                self.enter(eqn.params[CALLS.get(name, "jaxpr")], eqn.invars, runs, eqn.outvars)
             elif name == "cond":
-                self.cond(eqn, times)
+                self.cond(eqn, runs)
             elif name == "scan":
-                self.scan(eqn, times)
+                self.scan(eqn, runs)
             elif name == "while":
-                once = times * (1 if (trips := trips_of(eqn)) is None else trips)
+                once = runs * (1 if (trips := trips_of(eqn)) is None else trips)
                 self.enter(eqn.params["body_jaxpr"], eqn.invars[eqn.params["cond_nconsts"] :], once, ())
             else:
-                self.equation(eqn, name, times)
+                self.equation(eqn, name, runs)
 
-    def enter(self, inner, outside, times: int, outvars) -> None:
-        inner = open_jaxpr(inner)
-        self.slow.update(v for v, o in zip(inner.invars, outside) if self.is_slow(o))
-        self.visit(inner, times)
-        self.slow.update(o for v, o in zip(inner.outvars, outvars) if self.is_slow(v))
+    def enter(self, inner_jaxpr, outer_variables, runs: int, outvars) -> None:
+        inner_jaxpr = open_jaxpr(inner_jaxpr)
+        self.slow.update(v for v, o in zip(inner_jaxpr.invars, outer_variables) if self.is_slow(o))
+        self.visit(inner_jaxpr, runs)
+        self.slow.update(o for v, o in zip(inner_jaxpr.outvars, outvars) if self.is_slow(v))
 
-    def cond(self, eqn, times: int) -> None:
+    def cond(self, eqn, runs: int) -> None:
         """Of the branches the one that moves most."""
         ways = [copy(self) for _ in eqn.params["branches"]]
         for way, branch in zip(ways, eqn.params["branches"]):
             way.slow = set(self.slow)
-            way.enter(branch, eqn.invars[1:], times, eqn.outvars)
+            way.enter(branch, eqn.invars[1:], runs, eqn.outvars)
         vars(self).update(vars(max(ways, key=lambda way: way.read + way.written)))
 
-    def scan(self, eqn, times: int) -> None:
+    def scan(self, eqn, runs: int) -> None:
         inner, n = open_jaxpr(eqn.params["jaxpr"]), eqn.params["length"]
         first, carried = scan_counts(eqn)
         self.slow.update(v for v, o in zip(inner.invars[:first], eqn.invars) if self.is_slow(o))
         parts = zip(inner.invars[first + carried :], eqn.invars[first + carried :])
         # A part that is too large to stay is read where it is used.
-        self.move(times * n, read=[v for v, o in parts if self.is_slow(o) and not self.is_slow(v)])
-        self.visit(inner, times * n)
+        self.move(runs * n, variables_read=[v for v, o in parts if self.is_slow(o) and not self.is_slow(v)])
+        self.visit(inner, runs * n)
         stacked = zip(inner.outvars[carried:], eqn.outvars[carried:])
-        self.move(times * n, written=[v for v, o in stacked if self.is_slow(o) and not self.is_slow(v)])
+        self.move(runs * n, variables_written=[v for v, o in stacked if self.is_slow(o) and not self.is_slow(v)])
 
-    def equation(self, eqn, name: str, times: int) -> None:
+    def equation(self, eqn, name: str, runs: int) -> None:
         ins, outs = eqn.invars, eqn.outvars
         slow = lambda variables: [v for v in variables if self.is_slow(v)]  # noqa: E731
         if name in FREE:
             self.slow.update(outs[:1] if slow(ins) else ())
         elif name in TAKES:
             if self.is_slow(ins[0]):
-                self.move(times, read=outs, written=slow(outs))
+                self.move(runs, variables_read=outs, variables_written=slow(outs))
         elif name in PUTS | ACCUMULATES:
             part = ins[1 if name == "dynamic_update_slice" else 2]
             written = [part] if self.is_slow(outs[0]) else []
             old = written if name in ACCUMULATES else []  # the old values are read too
-            self.move(times, read=[*slow([part]), *old], written=written)
+            self.move(runs, variables_read=[*slow([part]), *old], variables_written=written)
         else:
-            self.move(times, read=dict.fromkeys(slow(ins)), written=slow(outs))
+            self.move(runs, variables_read=dict.fromkeys(slow(ins)), variables_written=slow(outs))
 
-    def move(self, times: int, read=(), written=()) -> None:
-        self.read += times * sum(map(nbytes, read))
-        self.written += times * sum(map(nbytes, written))
+    def move(self, runs: int, variables_read=(), variables_written=()) -> None:
+        self.read += runs * sum(map(nbytes, variables_read))
+        self.written += runs * sum(map(nbytes, variables_written))
 
 
 def _floats(v) -> bool:

@@ -115,15 +115,15 @@ def sent(f: Callable, *args) -> Sent:
     return read(jax.make_jaxpr(f)(*args))
 
 
-def read(jaxpr, around: Visit | None = None) -> Sent:
+def read(jaxpr, context: Visit | None = None) -> Sent:
     """Every collective of a jaxpr.
 
-    around  where that jaxpr stands; leave it out for a whole program
+    context  where that jaxpr stands; leave it out for a whole program
     """
     record, doubts, left = Record(), {}, 0
-    sizes = dict(around.axes) if around else {}
+    sizes = dict(context.axes) if context else {}
     busiest = lambda branches, visit: max(branches, key=lambda branch: read(branch, visit).wire)  # noqa: E731
-    for v in walk(jaxpr, around, busiest):
+    for v in walk(jaxpr, context, busiest):
         if v.name == "shard_map":
             sizes = dict(v.eqn.params["mesh"].shape)
         elif v.name == "cond":
@@ -156,9 +156,9 @@ class Record:
         self._made_by[result] = len(self.collectives)
         self.collectives.append(collective)
 
-    def same(self, before, after) -> None:
+    def same(self, operand, result) -> None:
         """The second variable is the first in another shape."""
-        self._made_by[after] = self._made_by.get(before)
+        self._made_by[result] = self._made_by.get(operand)
 
 
 def leaves_to_compiler(eqn) -> bool:

@@ -67,25 +67,25 @@ class Visit:
         )
 
 
-def walk(jaxpr, around: Visit | None = None, choose: Callable | None = None) -> Iterator[Visit]:
+def walk(jaxpr, context: Visit | None = None, choose_branches: Callable | None = None) -> Iterator[Visit]:
     """Every equation that the program needs, with its multipliers; containers before their contents.
 
-    jaxpr   a Jaxpr or ClosedJaxpr, as from `jax.make_jaxpr(f)(*args)`
-    around  where that jaxpr stands; leave it out for a whole program
-    choose  (branches of a `cond`, its Visit) -> the one branch to visit; without it, the one with the most FLOPs
+    jaxpr            a Jaxpr or ClosedJaxpr, as from `jax.make_jaxpr(f)(*args)`
+    context          where that jaxpr stands; leave it out for a whole program
+    choose_branches  (branches of a `cond`, its Visit) -> the one branch to visit; without it, the one with the most FLOPs
 
     Equations whose results nobody uses are left out, as the compiler leaves them out.
     """
-    around, choose = around or Visit(None), choose or largest
+    context, choose_branches = context or Visit(None), choose_branches or largest
     for eqn in needed(open_jaxpr(jaxpr)):
-        visit = replace(around, eqn=eqn, opens=False, trips=trips_of(eqn))
-        contents = list(_contents(visit, choose))
+        visit = replace(context, eqn=eqn, opens=False, trips=trips_of(eqn))
+        contents = list(_contents(visit, choose_branches))
         yield replace(visit, opens=bool(contents))
         for inner, inside in contents:
-            yield from walk(inner, inside, choose)
+            yield from walk(inner, inside, choose_branches)
 
 
-def _contents(visit: Visit, choose: Callable) -> Iterator[tuple]:
+def _contents(visit: Visit, choose_branches: Callable) -> Iterator[tuple]:
     """The jaxprs that an equation runs, each with where it stands then."""
     params, name, n = visit.eqn.params, visit.name, visit.trips
     if name in CALLS:
@@ -98,7 +98,7 @@ def _contents(visit: Visit, choose: Callable) -> Iterator[tuple]:
         yield params["cond_jaxpr"], visit.inside(label, loops=tests)
         yield params["body_jaxpr"], visit.inside(label, loops=runs)
     elif name == "cond":
-        yield choose(params["branches"], visit), visit.inside("cond")
+        yield choose_branches(params["branches"], visit), visit.inside("cond")
     elif name == "shard_map":
         yield params["jaxpr"], visit.inside("shard_map", axes=manual_axes(visit.eqn))
 
@@ -294,15 +294,15 @@ def count(f: Callable, *args) -> Count:
     )
 
 
-def io_bytes(closed) -> int:
+def io_bytes(closed_jaxpr) -> int:
     """Bytes of a program's arguments, closed-over arrays and results, each once.
 
     Arguments that the program never looks at are not moved.
     """
-    jaxpr = open_jaxpr(closed)
+    jaxpr = open_jaxpr(closed_jaxpr)
     used = {v for e in jaxpr.eqns for v in e.invars if not is_literal(v)}
     used |= {v for v in jaxpr.outvars if not is_literal(v)}
-    constants = {id(c): c for c in _constants(closed)}
+    constants = {id(c): c for c in _constants(closed_jaxpr)}
     return (
         sum(nbytes(v) for v in jaxpr.invars if v in used)
         + sum(getattr(c, "nbytes", 0) for c in constants.values())

@@ -104,29 +104,29 @@ class _Follower:
     def __init__(self, functions: dict):
         self.functions, self.found = functions, []
 
-    def block(self, block, given: list[int], around: dict) -> list[int]:
-        """What a block hands on; it sees the values around it."""
-        known = around | dict(zip(block.arguments, given))
+    def block(self, block, operands: list[int], outer_values: dict) -> list[int]:
+        """What a block hands on; it sees the values outside it."""
+        known = outer_values | dict(zip(block.arguments, operands))
         for op in needed(block):
             taken = [known.get(v, 0) for v in op.operands]
             made = self.operation(op, taken, known)
             known.update(zip(op.results, made))
         return [known.get(v, 0) for v in ends(block)]
 
-    def operation(self, op, taken: list[int], known: dict) -> list[int]:
+    def operation(self, op, inputs: list[int], values: dict) -> list[int]:
         if op.name == "stablehlo.while":
             n = trips(op)
             for _ in range(1 if n is None else min(n, LONGEST)):
-                taken = self.block(op.regions[1].blocks[0], taken, known)
-            return taken
+                inputs = self.block(op.regions[1].blocks[0], inputs, values)
+            return inputs
         if op.name in ("stablehlo.case", "stablehlo.if"):
-            ways = [self.block(r.blocks[0], [], known) for r in op.regions]
+            ways = [self.block(r.blocks[0], [], values) for r in op.regions]
             return [max(way) for way in zip(*ways)]
         if op.name in CALLS:
-            return self.block(self.functions[callee(op)], taken, {})
+            return self.block(self.functions[callee(op)], inputs, {})
         if op.name == "sdy.manual_computation":
-            return self.block(op.regions[0].blocks[0], taken, known)
-        latest = max([*taken, *(known.get(v, 0) for v in operands(op))], default=0)
+            return self.block(op.regions[0].blocks[0], inputs, values)
+        latest = max([*inputs, *(values.get(v, 0) for v in operands(op))], default=0)
         if op.name == "stablehlo.dot_general":
             self.found.append(latest)
         return [latest + (op.name == "stablehlo.collective_permute")] * len(op.results)
@@ -197,9 +197,9 @@ class _Reader:
                 self.arrays[kind] = (), "", 0
         return self.arrays[kind]
 
-    def visits(self, choose: Callable | None = None) -> Iterator[_At]:
-        """choose: (branches of a cond, where it stands) -> those to visit; without it, the one that sends most"""
-        return self._block(self.functions["main"], _At(), choose or self.busiest)
+    def visits(self, choose_branches: Callable | None = None) -> Iterator[_At]:
+        """choose_branches: (branches of a cond, where it stands) -> those to visit; without it, the one that sends most"""
+        return self._block(self.functions["main"], _At(), choose_branches or self.busiest)
 
     def sent(self, visits) -> Sent:
         record = Record()
@@ -215,33 +215,33 @@ class _Reader:
                 self.doubts |= {UNKNOWN_TRIPS: 1} if "while x?" in v.path else {}
         return Sent(record.collectives, self.sizes, self.doubts, record.feeds)
 
-    def _block(self, block, around: _At, choose: Callable) -> Iterator[_At]:
+    def _block(self, block, context: _At, choose_branches: Callable) -> Iterator[_At]:
         for op in needed(block):
             if op.name == "stablehlo.while":
                 n = trips(op)
                 for region, loops in zip(op.regions, (1, 1) if n is None else (n + 1, n)):
-                    inside = around.inside(f"while x{'?' if n is None else n}", loops)
-                    yield from self._block(region.blocks[0], inside, choose)
+                    inside = context.inside(f"while x{'?' if n is None else n}", loops)
+                    yield from self._block(region.blocks[0], inside, choose_branches)
             elif op.name in ("stablehlo.case", "stablehlo.if"):
-                for branch in choose([r.blocks[0] for r in op.regions], around):
-                    yield from self._block(branch, around.inside("cond"), choose)
+                for branch in choose_branches([r.blocks[0] for r in op.regions], context):
+                    yield from self._block(branch, context.inside("cond"), choose_branches)
             elif op.name in CALLS:
-                yield from self._block(self.functions[callee(op)], around.inside(callee(op)), choose)
+                yield from self._block(self.functions[callee(op)], context.inside(callee(op)), choose_branches)
             elif op.name == "sdy.manual_computation":
-                inside = around.inside("shard_map")._replace(manual=True)
-                yield from self._block(op.regions[0].blocks[0], inside, choose)
+                inside = context.inside("shard_map")._replace(manual=True)
+                yield from self._block(op.regions[0].blocks[0], inside, choose_branches)
             else:
-                yield around._replace(op=op)
+                yield context._replace(op=op)
 
-    def busiest(self, branches: list, around: _At) -> list:
+    def busiest(self, branches: list, context: _At) -> list:
         """The branch that sends most; the first of equals."""
-        ways = [self.sent(self._block(b, around, self.busiest)) for b in branches]
+        ways = [self.sent(self._block(b, context, self.busiest)) for b in branches]
         self.doubts |= {BRANCHES: 1} if len(set(ways)) > 1 else {}
         return [max(zip(branches, ways), key=lambda way: way[1].wire)[0]]
 
-    def longest(self, branches: list, around: _At) -> list:
+    def longest(self, branches: list, context: _At) -> list:
         """The branch whose products have most FLOPs."""
-        return [max(branches, key=lambda b: _flops(self._block(b, around, self.longest)))]
+        return [max(branches, key=lambda b: _flops(self._block(b, context, self.longest)))]
 
     def _axes(self, op) -> tuple[tuple[str, ...], int | None]:
         """The axes that a collective runs over, and the devices of a group if it runs in groups of these."""
@@ -260,9 +260,9 @@ def _flops(visits) -> float:
     return sum(flops * (inf if "while x?" in v.path else v.loops) for v in visits if (flops := product_flops(v.op)))
 
 
-def _dtype(t) -> str:
+def _dtype(type_name) -> str:
     """A type's name as costs have it."""
-    name = str(ir.RankedTensorType(t).element_type)
+    name = str(ir.RankedTensorType(type_name).element_type)
     if name == "i1":
         return "bool"
     if m := re.fullmatch(r"(u?)i(\d+)", name):
@@ -362,6 +362,6 @@ def ends(block) -> list:
     return list(list(block)[-1].operation.operands)
 
 
-def shape(t) -> tuple[int, ...]:
+def shape(tensor_type) -> tuple[int, ...]:
     """Of a tensor's type."""
-    return tuple(ir.RankedTensorType(t).shape)
+    return tuple(ir.RankedTensorType(tensor_type).shape)

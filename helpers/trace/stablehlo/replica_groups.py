@@ -128,12 +128,11 @@ def group_axes(groups: np.ndarray, sizes: Mapping[str, int]) -> tuple[tuple[str,
     return min(around, key=devices), False
 
 
-def _along_mesh(mesh: str, order: str | None, wanted: str) -> list[list[int]]:
+def _along_mesh(mesh: str, order: str | None, axes: str) -> list[list[int]]:
     """Groups along axes, or parts of axes, of a mesh that XLA names itself."""
     sizes = {a: int(n) for a, n in re.findall(r"'([^']+)'=(\d+)", mesh)}
     parts = [
-        (a, int(before or 1), int(n or sizes[a]))
-        for a, before, n in re.findall(r"'([^']+)'(?::\((\d+)\)(\d+))?", wanted)
+        (a, int(before or 1), int(n or sizes[a])) for a, before, n in re.findall(r"'([^']+)'(?::\((\d+)\)(\d+))?", axes)
     ]
     # Cut every axis at the borders of its wanted parts; each piece is then an axis of its own.
     pieces = []

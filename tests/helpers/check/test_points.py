@@ -47,7 +47,7 @@ def test_moved_cases_stay_on_their_side_of_each_edge_and_small_numbers_stay(caps
     found = []
     for own in range(20):
         monkeypatch.setenv("COURSE_VALUES", f"class-{own}")
-        drawn = list(inputs(40, "e", draws, parts=True, alike=side))
+        drawn = list(inputs(40, "e", draws, parts=True, is_alike=side))
         found.append([(side(**d), d["n"]) for d in drawn])
         assert len({d["big"] for d in drawn}) == 40
     assert all(f == found[0] for f in found)

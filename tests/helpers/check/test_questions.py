@@ -79,8 +79,8 @@ def test_verdicts_of_numbers():
     assert (
         verdict(200, {203.7: "so."}, 203.7) == (True, "so.") and not verdict(210, {203.7: "so."}, 203.7)[0]
     )  # two digits
-    assert verdict(16, {15: "so.", 16: "one more."}, 15, within=0) == (False, "one more.")  # a count is exact
-    assert not verdict(150, {154: "so."}, 154, within=0)[0]
+    assert verdict(16, {15: "so.", 16: "one more."}, 15, tolerance=0) == (False, "one more.")  # a count is exact
+    assert not verdict(150, {154: "so."}, 154, tolerance=0)[0]
     assert verdict(float("inf"), replies, 200.0) == (False, "too large.")
     assert verdict(-200, replies, 200.0) == (False, "too small.")
     assert verdict(0, {0: "nothing moves."}, 0) == (True, "nothing moves.")

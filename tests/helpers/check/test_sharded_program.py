@@ -141,7 +141,7 @@ def test_a_gather_by_ppermute_alone(block):
     a = limited(block)
     a.only("ppermute")
     a.sends(Permute=3)
-    a.sends_bytes(at_most=3 * 16 * 16 * 2)
+    a.sends_bytes(max_bytes=3 * 16 * 16 * 2)
     a.equals(lambda A: A, I=8, J=4)
     assert told(a) == (1, "")
 
@@ -163,9 +163,9 @@ def test_the_order_of_what_is_sent_can_be_refused():
 
 def test_bytes_have_a_limit():
     a = limited(gather)
-    a.sends_bytes(at_most=64 * 16 * 2 * 3 / 4)
+    a.sends_bytes(max_bytes=64 * 16 * 2 * 3 / 4)
     assert told(a) == (1, "")
-    a.sends_bytes(at_most=1500)
+    a.sends_bytes(max_bytes=1500)
     assert told(a) == (0, "your program sends 1.54 kB from each device, the limit is 1.50 kB.")
 
 

@@ -85,7 +85,7 @@ def test_best_is_the_minimum_after_one_warm_up(monkeypatch):
     clock = iter([0, 0, 9, 9, 10, 10, 14, 14])  # end; then start and stop of runs that take 9, 1 and 4 s
     calls = []
     monkeypatch.setattr(machine, "perf_counter", lambda: next(clock, 99))
-    assert machine.runs(lambda: calls.append(1), budget=0, least=3)[0] == 1
+    assert machine.runs(lambda: calls.append(1), budget=0, min_runs=3)[0] == 1
     assert len(calls) == 4
 
 
@@ -93,7 +93,7 @@ def test_spread_is_that_of_a_machine_on_which_others_run(monkeypatch):
     """Three runs of 2, 4 and 9 s: the best 2, the middle one twice that."""
     clock = iter([0, 0, 9, 9, 11, 11, 15, 15])
     monkeypatch.setattr(machine, "perf_counter", lambda: next(clock, 99))
-    assert machine.runs(lambda: None, budget=0, least=3) == (2, 2.0)
+    assert machine.runs(lambda: None, budget=0, min_runs=3) == (2, 2.0)
     assert machine.noise(2.0, 1.0).startswith("NOISY") and "NOISY" not in machine.noise(machine.QUIET, machine.WHOLE)
 
 
@@ -140,7 +140,7 @@ def test_best_waits_for_the_result():
             Pending.waited += 1
             return self
 
-    machine.runs(Pending, budget=0, least=3)
+    machine.runs(Pending, budget=0, min_runs=3)
     assert Pending.waited == 4
 
 

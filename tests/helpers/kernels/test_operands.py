@@ -189,7 +189,7 @@ def test_rows_that_devices_do_not_divide_are_refused():
     says(
         "X is 2 and does not divide I = 7; the nearest that it divides are 6 and 8", meshes.put, rows, mesh, "A[I_X, J]"
     )
-    run = partial(meshes.sharded, mesh=mesh, ins=[jax.P()], out=jax.P("X"))
+    run = partial(meshes.sharded, mesh=mesh, in_specs=[jax.P()], out_specs=jax.P("X"))
     says("2 devices do not divide 7", run(lambda x: collectives.reduce_scatter(x, "X")), rows)
     says("2 devices do not divide 7", run(lambda x: collectives.all_to_all(x, "X", 0, 1)), rows)
 

@@ -102,7 +102,7 @@ def test_goodput_by_counting():
     last = max(s.tokens[-1] for s in LOG.served)
     assert goodput(LOG, first, gap) == pytest.approx(kept / last) and attainment(LOG, first, gap) == kept / 60
     assert goodput(LOG, 1e9, 1e9) == pytest.approx(60 / last) and goodput(LOG, 0, 1e9) == 0
-    assert attainment(LOG, first, gap, p=90) > kept / 60  # one gap in ten may be longer
+    assert attainment(LOG, first, gap, percent=90) > kept / 60  # one gap in ten may be longer
 
 
 def test_an_answer_of_one_token_has_no_gaps_to_keep():

@@ -64,7 +64,7 @@ def test_a_bias_evens_out_what_tokens_prefer():
     at_once = routers.even_bias(jax.nn.sigmoid(logits), 2)
     load = routers.loads(routers.choose(logits, r, at_once)[0], 16)
     assert load.max() / load.mean() < 1.05
-    expert, weight = routers.choose(logits, r, at_once, given=jnp.tile(jnp.array([5, 3]), (1024, 1)))
+    expert, weight = routers.choose(logits, r, at_once, fixed_expert=jnp.tile(jnp.array([5, 3]), (1024, 1)))
     assert (expert == jnp.array([5, 3])).all() and np.allclose(
         weight[:, 0] * jax.nn.sigmoid(logits[:, 3]), weight[:, 1] * jax.nn.sigmoid(logits[:, 5])
     )

@@ -118,7 +118,7 @@ def test_the_first_tokens_stay(keep=2):
 def test_the_oldest_makes_room_in_whatever_order_they_come():
     """More tokens at once than a ring has places: the last ones stay, by their positions; the first one is kept."""
     ring, at = dict(k=jnp.zeros((1, 4, 1))), jnp.array([[5, 4, 3, 2, 1, 0]])
-    held = jax.jit(lambda ring, at: store(ring, dict(k=at[..., None] + 10.0), at, window=3, keep=1))(ring, at)
+    held = jax.jit(lambda ring, at: store(ring, dict(k=at[..., None] + 10.0), at, window=3, sink_tokens=1))(ring, at)
     assert held["k"].ravel().tolist() == [10, 14, 15, 13]  # position t ≥ 1 stands in place 1 + (t - 1) mod 3
 
 
