@@ -125,12 +125,12 @@ class Answer:
         for sentence, array in mistakes:
             self.law(sentence, lambda f, array=array: not near(result(f), array, rtol))
 
-    def carries(self, learner: Callable, reference: Callable, *arguments: tuple) -> None:
+    def carries(self, call: Callable, reference: Callable, *sequences: tuple) -> None:
         """The state that is handed in counts, and the answer keeps none between calls.
 
-        learner    (function, state, input) -> (what is judged, the state after it), of the answer and of the reference
+        call       (function, state, input) -> (what is judged, the state after it), of the answer and of the reference
         reference  a function that does what is asked for
-        arguments  (first state, inputs) of sequences
+        sequences  (first state, inputs) of sequences
 
         The answer is given states that it has not made, those of the reference: of all sequences in turn, and once more, the last first.
         """
@@ -138,15 +138,15 @@ class Answer:
 
         def run():
             asked = []
-            for state, given in arguments:
+            for state, given in sequences:
                 asked.append([])
                 for x in given:
-                    expected, after = learner(reference, copy.deepcopy(state), x)
+                    expected, after = call(reference, copy.deepcopy(state), x)
                     asked[-1].append((state, x, expected))
                     state = after
             in_turn = [step for steps in zip_longest(*asked) for step in steps if step]
             for state, x, expected in (*in_turn, *reversed(in_turn)):
-                got, _ = learner(self._call, copy.deepcopy(state), x)
+                got, _ = call(self._call, copy.deepcopy(state), x)
                 if same(got, expected, self.rtol):
                     return (
                         f"{self.name} does not use the state that it is given: the same state may come twice,"

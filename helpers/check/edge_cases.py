@@ -169,12 +169,12 @@ def drawn(
     return cases + [(expected, compare.copied(named)) for expected, named in at_edges]
 
 
-def with_edges(name: str, draws: dict[str, Draw], right: Callable | None = None) -> Iterator[dict | tuple]:
+def with_edges(name: str, draws: dict[str, Draw], reference: Callable | None = None) -> Iterator[dict | tuple]:
     """Settings of the draws for a check that makes cases of them itself: the submission's own, and the edges.
 
-    right  a function of a setting; then each comes with what that gives, which a class's edges share
+    reference  a function of a setting; then each comes with what that gives, which a class's edges share
     """
-    case = (lambda named: (named, right(**compare.copied(named)))) if right else lambda named: named
+    case = (lambda named: (named, reference(**compare.copied(named)))) if reference else lambda named: named
     yield from map(case, inputs(OWN, name, draws))
-    for drawn in once((name, "with_edges"), identity(draws, right), lambda: [*map(case, edges(name, draws))]):
+    for drawn in once((name, "with_edges"), identity(draws, reference), lambda: [*map(case, edges(name, draws))]):
         yield compare.copied(drawn)

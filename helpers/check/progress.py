@@ -282,18 +282,18 @@ def state(match: re.Match, parts: Parts) -> str:
     return f" begun {min(part['begun'] for part in own.values())}{points} "
 
 
-def sums(judged: Sequence[Standing], rows: dict[str, re.Match]) -> str:
+def sums(judged: Sequence[Standing], row_matches: dict[str, re.Match]) -> str:
     """The last cells of a chapter's line: points, passed, begun, minutes left, next."""
     won, points = sum(min(s.won, s.points) for s in judged), sum(s.points for s in judged)
     begun = sum(s.begun and not s.passed for s in judged)
-    left = sum(int(rows[s.number]["minutes"]) for s in judged if not s.passed)
+    left = sum(int(row_matches[s.number]["minutes"]) for s in judged if not s.passed)
     after = following(judged)
     cells = [
         f"{won:g} of {points:g}",
         f"{sum(s.passed for s in judged)} of {len(judged)}",
         str(begun or "–"),
         spent(left) if left else "–",
-        f"[{after}]({rows[after]['link']})" if after else "–",
+        f"[{after}]({row_matches[after]['link']})" if after else "–",
     ]
     return "".join(f" {cell} |" for cell in cells)
 

@@ -165,8 +165,8 @@ class Recorder:
     def inputs(self, n, name, draws, **_) -> Iterator[dict]:
         return iter(self.drawn(n, name, draws))
 
-    def with_edges(self, name, draws, right=None) -> Iterator:
-        return (((d, right(**d)) if right else d) for d in self.drawn(0, name, draws))
+    def with_edges(self, name, draws, reference=None) -> Iterator:
+        return (((d, reference(**d)) if reference else d) for d in self.drawn(0, name, draws))
 
     def in_full(self, cell: Callable) -> None:
         cell()

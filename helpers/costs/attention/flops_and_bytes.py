@@ -215,9 +215,9 @@ def chunk_keys(attn: Attention, C):
     most = near(C)
     full = floor(most / C)  # chunks whose end comes before they have that many
 
-    def upto(m):
-        whole = minimum(m, full)
-        return C * whole * (whole + 1) / 2 + (m - whole) * most
+    def upto(n_chunks):
+        whole = minimum(n_chunks, full)
+        return C * whole * (whole + 1) / 2 + (n_chunks - whole) * most
 
     keys = upto(before + n - 1) - upto(before) + near(attn.T - (n - 1) * C)
     return int(keys) if plain(keys) and keys == int(keys) else keys

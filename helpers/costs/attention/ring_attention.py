@@ -42,15 +42,15 @@ def hidden_block(flops_rate, W, G=1, x=2, share=1.0):
 
 
 @formula
-def hop_bytes(attn: Attention, n, backward=False, ways=1):
-    """Bytes of K and V of one device, that it sends over a link at each hop; `ways` = 2 sends half of them each way round.
+def hop_bytes(attn: Attention, n, backward=False, directions=1):
+    """Bytes of K and V of one device, that it sends over a link at each hop; `directions` = 2 sends half of them each way round.
 
     Backward their gradients, in s bytes, go with them.
 
     >>> hop_bytes(Attention(131072, N=32, K=8), 8) / 2**20
     64.0
     """
-    return (attn.x + (attn.s if backward else 0)) * 2 * attn.B * attn.K * attn.S / n * attn.H / ways
+    return (attn.x + (attn.s if backward else 0)) * 2 * attn.B * attn.K * attn.S / n * attn.H / directions
 
 
 @formula
@@ -148,10 +148,10 @@ class Hops:
 
 
 @formula
-def ring_seconds(attn: Attention, n, flops_rate, W, hop=0.0, cut: Cut = "contiguous", ways=1) -> Hops:
+def ring_seconds(attn: Attention, n, flops_rate, W, hop=0.0, cut: Cut = "contiguous", directions=1) -> Hops:
     """Seconds of the products and the sends of a forward ring: n times work, n - 1 times with a send beside it.
 
-    flops_rate, W  FLOPs/s of a device, bytes/s of a link one way; `ways` = 2 uses the link behind as well
+    flops_rate, W  FLOPs/s of a device, bytes/s of a link one way; `directions` = 2 uses the link behind as well
 
     A causal ring's own block, at hop 0, is a triangle, and the others of some device are whole (in stripes triangles too).
 
@@ -164,7 +164,7 @@ def ring_seconds(attn: Attention, n, flops_rate, W, hop=0.0, cut: Cut = "contigu
     at, triangle = replace(attn, T=C, S=C, causal=False), C * (C + 1) / 2
     own, other = (triangle, triangle if cut == "striped" else C * C) if attn.causal else (C * C, C * C)
     first, each = (flops(at, pairs) / flops_rate for pairs in (own, other))
-    send = seconds(Move("ici", hop_bytes(attn, n, ways=ways), 1), W, hop)
+    send = seconds(Move("ici", hop_bytes(attn, n, directions=directions), 1), W, hop)
     # The send of hop r lies beside the work of hop r; the last block's work has no send beside it.
     total = where(n > 1, maximum(first, send) + (n - 2) * maximum(each, send) + each, first)
     return Hops(each, send, total)

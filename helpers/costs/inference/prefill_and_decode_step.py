@@ -204,7 +204,7 @@ class Replica:
 
     def weights_read(self, tokens) -> dict[str, float]:
         """Bytes of weights that a pass over so many tokens reads, by role: of experts, those that some token goes to."""
-        read = works(self.config, tokens, 1, 1, w=_width(self.weights), x=0, cache=0)
+        read = works(self.config, tokens, 1, 1, w=_width(self.weights), x=0, cache_bytes=0)
         return {role: work.bytes for role, work in read.items() if role != "attention"}
 
     def mixed(self, B, S, T, cached) -> Pass:

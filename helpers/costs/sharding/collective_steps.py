@@ -204,16 +204,16 @@ def _partial_sums(n: int) -> Held:
     return tuple({b: frozenset({d}) for b in range(n)} for d in range(n))
 
 
-def _gather_steps(axis: Axis, ways: int) -> list[list[Send]]:
+def _gather_steps(axis: Axis, directions: int) -> list[list[Send]]:
     """The sends of an AllGather. On an even ring the block of the opposite device comes one way only."""
     n, ring = axis.n, axis.wraps and axis.n > 2
     if n < 2:
         raise ValueError(f"a collective needs an axis of 2 or more devices, got {n}")
-    if ways not in (1, 2) or (ways == 1 and not axis.wraps):
-        raise ValueError(f"links are used both ways, or one way round a ring: ways = {ways} does not fit {axis}")
-    up, down = (n - 1, 0) if ways == 1 else (n // 2, (n - 1) // 2) if ring else (n - 1, n - 1)
+    if directions not in (1, 2) or (directions == 1 and not axis.wraps):
+        raise ValueError(f"links are used both ways, or one way round a ring: ways = {directions} does not fit {axis}")
+    up, down = (n - 1, 0) if directions == 1 else (n // 2, (n - 1) // 2) if ring else (n - 1, n - 1)
     # Along a line nothing goes beyond the ends, and no block comes from there.
-    goes = lambda d, way, t: ring or ways == 1 or (0 <= d + way < n and 0 <= d - way * t < n)  # noqa: E731
+    goes = lambda d, way, t: ring or directions == 1 or (0 <= d + way < n and 0 <= d - way * t < n)  # noqa: E731
     both = [(d, way, last) for d in range(n) for way, last in ((1, up), (-1, down))]
     return [
         [Send(d, (d + way) % n, way, (d - way * t) % n) for d, way, last in both if t < last and goes(d, way, t)]
@@ -221,23 +221,23 @@ def _gather_steps(axis: Axis, ways: int) -> list[list[Send]]:
     ]
 
 
-def _scatter_steps(axis: Axis, ways: int) -> list[list[Send]]:
+def _scatter_steps(axis: Axis, directions: int) -> list[list[Send]]:
     """An AllGather's sends, last first, turned round, and seen in a mirror so that one way is again the same way."""
     end = axis.n - 1
     return [
         [Send(end - s.dst, end - s.src, s.way, end - s.block) for s in step]
-        for step in reversed(_gather_steps(axis, ways))
+        for step in reversed(_gather_steps(axis, directions))
     ]
 
 
-def _turns(axis: Axis, ways: int) -> bool:
+def _turns(axis: Axis, directions: int) -> bool:
     """Whether an AllReduce goes round; two devices have one link, which is a line."""
-    return axis.wraps and (axis.n > 2 or ways == 1)
+    return axis.wraps and (axis.n > 2 or directions == 1)
 
 
-def _chain_steps(axis: Axis, ways: int) -> list[list[Send]]:
+def _chain_steps(axis: Axis, directions: int) -> list[list[Send]]:
     """The sends of an AllReduce along a line: in step t device d sends block t - d to the right, t - (n-1-d) to the left."""
-    _gather_steps(axis, ways)  # the same rules for axes and ways
+    _gather_steps(axis, directions)  # the same rules for axes and ways
     n, steps = axis.n, []
     for t in range(2 * n - 2):
         ways_on = [(d, way, block) for d in range(n) for way, block in ((1, t - d), (-1, t - (n - 1 - d)))]
@@ -274,20 +274,20 @@ def _passed(held_blocks: Held, sends, keeps_copy: bool = False) -> Held:
     return held_blocks
 
 
-def _onward(device: int, held_blocks: Mapping[Block, frozenset[int]], axis: Axis, ways: int) -> Iterator[Send]:
+def _onward(device: int, held_blocks: Mapping[Block, frozenset[int]], axis: Axis, directions: int) -> Iterator[Send]:
     """What a device of an AllToAll sends on: everything that is not for itself."""
     n, ring = axis.n, axis.wraps and axis.n > 2
     for (s, d), parts in held_blocks.items():
         if d == device:
             continue
         # How much farther it is down than up; round a ring that turns one way it goes up.
-        farther = 1 if ways == 1 else n - 2 * ((d - s) % n) if ring else d - s
+        farther = 1 if directions == 1 else n - 2 * ((d - s) % n) if ring else d - s
         way = (farther > 0) - (farther < 0)
         for w in (way,) if way else sorted(parts, reverse=True):  # 0: half each way
             yield Send(device, (device + w) % n, w, (s, d), parts if way else frozenset({w}), 1 if way else 0.5)
 
 
-def _film(kind: str, axis: Axis, ways: int, moments, end_words: str) -> CollectiveFilm:
+def _film(kind: str, axis: Axis, directions: int, moments, end_words: str) -> CollectiveFilm:
     """Labels and words for each moment: (held, sends) or (held, sends, works, done)."""
     moments, frames, nothing = list(moments), [], (frozenset(),) * axis.n
     for k, moment in enumerate(moments):
@@ -305,7 +305,7 @@ def _film(kind: str, axis: Axis, ways: int, moments, end_words: str) -> Collecti
             text.append("Sent: " + "; ".join(f"{a} to {b}: block {', '.join(w)}" for (a, b), w in links.items()) + ".")
         text = f"{label.capitalize()}: {end_words if last else ' '.join(text)}"
         frames.append(Frame(label, held, sends, works, done, text))
-    return CollectiveFilm(kind, axis, ways, tuple(frames))
+    return CollectiveFilm(kind, axis, directions, tuple(frames))
 
 
 # A hierarchical AllReduce message by message, as a film shows it.

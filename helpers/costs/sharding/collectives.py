@@ -176,30 +176,30 @@ def seconds(move: Move, W, hop=HOP):
 
 
 @formula
-def bandwidth(V, axes, W, hop=HOP, ways: Ways = 2):
+def bandwidth(V, axes, W, hop=HOP, directions: Ways = 2):
     """Bytes/s that an AllGather of V bytes reaches: V over its time. It grows with V up to the links' rate.
 
     >>> f"{bandwidth(1e9, Axis(16), 4.5e10):.3g} {bandwidth(1e4, Axis(16), 4.5e10):.3g}"
     '9e+10 1.25e+09'
     """
     _wired(axes)
-    return V / seconds(all_gather(V, axes, ways), W, hop)
+    return V / seconds(all_gather(V, axes, directions), W, hop)
 
 
 @formula
-def crossover(axes, W, hop=HOP, ways: Ways = 2):
+def crossover(axes, W, hop=HOP, directions: Ways = 2):
     """V below which an AllGather is bound by latency. Over one axis each shard is then a hop's worth of bytes, W·hop.
 
     >>> round(crossover(Axis(8), 4.5e10)), round(crossover(Axis(8), 4.5e10) / 8)
     (360000, 45000)
     """
     _wired(axes)
-    whole = all_gather(1.0, axes, ways)
+    whole = all_gather(1.0, axes, directions)
     return hop * whole.hops * W / whole.bytes
 
 
 @formula
-def overlapped(math, send, devices: Count, ways: Ways = 2):
+def overlapped(math, send, devices: Count, directions: Ways = 2):
     """Seconds of an AllGather over a ring of devices whose blocks are multiplied as they pass: a collective matmul.
 
     math  seconds to multiply one block, of n
@@ -208,10 +208,10 @@ def overlapped(math, send, devices: Count, ways: Ways = 2):
     Beside the first hop a chip multiplies its own block, beside each later one what has just come (two blocks if both ways
     are used), and after the last hop what came last. The reversed ring, a product that is scattered, takes the same.
 
-    >>> overlapped(1.0, 1.0, 4), overlapped(1.0, 1.0, 4, ways=1), overlapped(0.0, 3.0, 8), overlapped(1.0, 0.0, 8)
+    >>> overlapped(1.0, 1.0, 4), overlapped(1.0, 1.0, 4, directions=1), overlapped(0.0, 3.0, 8), overlapped(1.0, 0.0, 8)
     (4.0, 4.0, 12.0, 8.0)
     """
-    if ways == 1:
+    if directions == 1:
         return (devices - 1) * maximum(math, send) + math
     last = where(devices % 2 == 0, 1, 2) * math
     return where(devices > 1, maximum(math, send) + (floor(devices / 2) - 1) * maximum(2 * math, send) + last, math)
@@ -234,7 +234,7 @@ def chained(V, n: Count, chunks: Count, W, hop=HOP):
 
 @formula
 def over_dcn(
-    kind: Literal["AllGather", "ReduceScatter", "AllReduce"], V, axes, pods, ways: Ways = 2
+    kind: Literal["AllGather", "ReduceScatter", "AllReduce"], V, axes, pods, directions: Ways = 2
 ) -> tuple[Move, ...]:
     """A collective over the slices' own axes and over `pods` of them, joined by the data-centre network.
 
@@ -243,14 +243,14 @@ def over_dcn(
     Every chip of a slice talks to its counterparts in the other pods, round a ring over its own share of the network.
     Between pods bytes are those that one chip sends; a hop of the network is not a hop of ICI, so none is counted.
 
-    kind  "AllGather", "ReduceScatter" or "AllReduce"
-    ways  1 where the chips inside stand behind a switch: W is then that of all links of a chip, in one direction
+    kind        "AllGather", "ReduceScatter" or "AllReduce"
+    directions  1 where the chips inside stand behind a switch: W is then that of all links of a chip, in one direction
 
     >>> [(m.link, round(m.bytes / 1e6, 3)) for m in over_dcn("AllReduce", 1e9, Axis(16), 4)]
     [('ici', 500.0), ('dcn', 93.75), ('ici', 500.0)]
     """
     n = prod(a.n for a in _axes(axes))
-    half, across = all_gather(V, axes, ways), V / n * (pods - 1) / pods
+    half, across = all_gather(V, axes, directions), V / n * (pods - 1) / pods
     if kind == "AllReduce":
         return (half, Move("dcn", 2 * across), half)
     return (Move("dcn", across), half) if kind == "AllGather" else (half, Move("dcn", across))
@@ -305,7 +305,7 @@ class Collective:
         share = {"AllReduce": 2 * (n - 1) / n, "Permute": 1.0}.get(self.kind, (n - 1) / n)
         return self.times * self.bytes * share
 
-    def move(self, mesh: Mesh, ways: Ways = 2) -> Move:
+    def move(self, mesh: Mesh, directions: Ways = 2) -> Move:
         """What it sends over the busiest link of this mesh, all runs."""
         if self.within is not None:
             raise ValueError(f"{self}: which links a group shares is not known, so time it along whole axes of a mesh")
@@ -316,7 +316,7 @@ class Collective:
             once = scramble(self.bytes, axes)
         else:
             formula = {"AllReduce": all_reduce, "AllToAll": all_to_all}.get(self.kind, all_gather)
-            once = formula(self.V(mesh), axes, ways)
+            once = formula(self.V(mesh), axes, directions)
         return Move("ici", once.bytes * self.times, once.hops * self.times)
 
     def __str__(self) -> str:
@@ -340,11 +340,11 @@ def _wired(axes) -> None:
         raise ValueError("an AllGather over one chip sends nothing and takes no time: give an axis of 2 or more chips")
 
 
-def _steps(axis: Axis, ways: int):
+def _steps(axis: Axis, directions: int):
     """Hops one after the other."""
-    if ways == 1 and axis.wraps is False:
+    if directions == 1 and axis.wraps is False:
         raise ValueError("along a line nothing comes round: an axis without wraparound needs both ways")
-    return axis.n - 1 if ways == 1 else axis.steps
+    return axis.n - 1 if directions == 1 else axis.steps
 
 
 def _hops(axes: Sequence[Axis], steps: Sequence):
@@ -352,18 +352,18 @@ def _hops(axes: Sequence[Axis], steps: Sequence):
     return sum(n * a.stride for a, n in zip(axes, steps))
 
 
-def _wires(axis: Axis, ways: int):
+def _wires(axis: Axis, directions: int):
     """Wires that lead out of a chip along an axis, on average: the ends of a line have one, the others two."""
-    if ways == 1:
+    if directions == 1:
         return where(axis.n > 1, 1, 0)
     return where((axis.n > 2) & axis.wraps, 2, 2 * (axis.n - 1) / axis.n)
 
 
-def _blocks(axis: Axis, ways: int):
+def _blocks(axis: Axis, directions: int):
     """Blocks that the busiest link of an AllToAll carries in one direction."""
     n = axis.n
-    if ways == 1:
-        _steps(axis, ways)
+    if directions == 1:
+        _steps(axis, directions)
         return n * (n - 1) / 2
     half = floor(n / 2)
     ring = where(n == 2, 1, (n * n - n % 2) / 8)  # two chips have one link: nothing to cut in half

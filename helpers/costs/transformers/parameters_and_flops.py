@@ -242,11 +242,11 @@ def flops(c: Config, B, T, S=None, count="all", logits=None, slots=None, absorbe
 
 @formula
 def works(
-    c: Config, B, T, S=None, w=2, x=2, count="all", dtype="bf16", cache=None, logits=None, absorbed=False
+    c: Config, B, T, S=None, w=2, x=2, count="all", dtype="bf16", cache_bytes=None, logits=None, absorbed=False
 ) -> dict[str, Work]:
     """The forward pass as roofline's `Work`, by role, with w bytes for each weight and x for each activation.
 
-    cache     bytes of a cached number, its scales included; None: x
+    cache_bytes       bytes of a cached number, its scales included; None: x
     logits, absorbed  as in `flops`
 
     Every weight crosses HBM once, experts too if tokens go to all of them; a product reads its rows and writes its results.
@@ -263,7 +263,7 @@ def works(
     S, tokens, moe = T if S is None else S, B * T, c.moe
     f = flops(c, B, T, S, count, logits, absorbed=absorbed)
     around = sum(n * s.heads * (s.query + s.result) for s, n in all_scores(c, absorbed))
-    moved = (x if cache is None else cache) * keys_read(c, B, T, S, absorbed)
+    moved = (x if cache_bytes is None else cache_bytes) * keys_read(c, B, T, S, absorbed)
     for m, n in _states(c):
         around = around + n * (m.channels + m.heads * m.value)
         moved = moved + 2 * B * n * (4 * m.state + x * m.inputs)

@@ -79,11 +79,11 @@ def backward(q, k, v, out, total, dout, plan: Plan, lengths=None, blocks: Sequen
     return whole(dQ, plan.T, q), whole(dK, plan.S, k), whole(dV, plan.S, v)
 
 
-def block_gradients(q, k, v, dout, total, identity, mask):
+def block_gradients(q, k, v, dout, total, delta, mask):
     """What one block adds to dq[B, K, G, rows, H], dk and dv[B, K, 1, columns, H]: five products, the scores made again."""
     P = jnp.exp(scored(q, k, mask) - total[..., None])
     dP = row_products(dout, v)
-    ds = q.shape[-1] ** -0.5 * P * (dP - identity[..., None])
+    ds = q.shape[-1] ** -0.5 * P * (dP - delta[..., None])
     dk = jnp.einsum("bkgtc,bkgth->bkch", ds, q)[:, :, None]  # a group's queries share the key
     dv = jnp.einsum("bkgtc,bkgth->bkch", P, dout)[:, :, None]
     return jnp.einsum("...tc,...ch->...th", ds, k), dk, dv

@@ -72,9 +72,9 @@ def forward(q, k, v, plan: Plan, lengths, warps: int, stages: int, interpret: bo
             where = pl.ds(j * plan.columns, plan.columns)
 
             def load(ref, h):
-                here = (
-                    _head(h) if unmasked else (j * plan.columns + jnp.arange(plan.columns) < length)[:, None] & _head(h)
-                )
+                here = _head(h)
+                if not unmasked:
+                    here = (j * plan.columns + jnp.arange(plan.columns) < length)[:, None] & here
                 here = None if unmasked and h == wide[h] else jnp.broadcast_to(here, (plan.columns, wide[h]))
                 return triton.load(ref.at[where, :], mask=here, other=None if here is None else 0.0)
 

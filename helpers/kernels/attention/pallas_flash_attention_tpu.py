@@ -119,13 +119,13 @@ def backward(q, k, v, out, total, dout, plan: Plan, lengths, interpret: bool):
 _flash = plain.with_gradient(forward, backward)
 
 
-def _gradients(operands, total, identity, lengths, plan, G, interpret, columns: bool) -> list:
+def _gradients(operands, total, delta, lengths, plan, G, interpret, columns: bool) -> list:
     """dK and dV down the columns, or dQ along the rows."""
     (Q, K, V, _), steps = operands, _steps(plan, G if columns else 1, columns)
     made = [K, V] if columns else [Q]
     heads = len(made[0]) // len(lengths)  # of a text
 
-    def kernel(I, J, _, edge, n, q_ref, k_ref, v_ref, do_ref, total_ref, identity_ref, *refs):
+    def kernel(I, J, _, edge, n, q_ref, k_ref, v_ref, do_ref, total_ref, delta_ref, *refs):
         outs, sums, step = refs[: len(made)], refs[len(made) :], pl.program_id(1)
 
         @pl.when(edge[step] & 1 == 1)
@@ -135,7 +135,7 @@ def _gradients(operands, total, identity, lengths, plan, G, interpret, columns: 
 
         scores = _scores(q_ref[0], k_ref[0], plan, I[step], J[step], n[pl.program_id(0) // heads])
         P = jnp.exp(scores - total_ref[0].T)  # total and identity are [1, rows]
-        ds = Q.shape[-1] ** -0.5 * P * (_dot(do_ref[0], v_ref[0], 1, 1) - identity_ref[0].T)
+        ds = Q.shape[-1] ** -0.5 * P * (_dot(do_ref[0], v_ref[0], 1, 1) - delta_ref[0].T)
         if columns:
             sums[0][...] += _dot(ds.astype(q_ref.dtype), q_ref[0], 0, 0)
             sums[1][...] += _dot(P.astype(do_ref.dtype), do_ref[0], 0, 0)
@@ -152,7 +152,7 @@ def _gradients(operands, total, identity, lengths, plan, G, interpret, columns: 
     return _call(
         kernel, (len(made[0]), len(steps[0])), [rows, keys, values, gradients, line, line], outs, made,
         [out.block_shape[1:] for out in outs], interpret,
-    )(*steps, lengths, *operands, total, identity)  # fmt: skip
+    )(*steps, lengths, *operands, total, delta)  # fmt: skip
 
 
 def _scores(q, k, plan: Plan, i, j, length):

@@ -29,20 +29,20 @@ from . import masks
 from .softmax import Running, chunk, nothing, result, together
 
 
-def seen_of(q, k, v, lengths=None) -> Running:
+def seen_of(q, k, v, is_filled=None) -> Running:
     """What q[B, N, H] sees of keys and values [B, S, K, H], in float32: M[B, K, G], L[B, K, G], O[B, K, G, H].
 
-    lengths  [B, S], which places hold keys; None: all of them
+    is_filled  [B, S], which places hold keys; None: all of them
     """
-    q = q.reshape(len(q), k.shape[2], -1, q.shape[-1]).astype(
-        jnp.float32
-    )  # the heads of a group are the queries of `chunk`
-    k, v = (operands.blank(x, lengths).swapaxes(1, 2).astype(jnp.float32) for x in (k, v))  # [B, K, S, H]
-    return chunk(q, k, v, None if lengths is None else lengths[:, None, None])
+    # The heads of a group are the queries of `chunk`.
+    q = q.reshape(len(q), k.shape[2], -1, q.shape[-1]).astype(jnp.float32)
+    k, v = (operands.blank(x, is_filled).swapaxes(1, 2).astype(jnp.float32) for x in (k, v))  # [B, K, S, H]
+    return chunk(q, k, v, None if is_filled is None else is_filled[:, None, None])
 
 
 def decode(q, k, v, axis: str, lengths, combine: Callable):
-    """Attention of one query for each row with keys cut over `axis`: [B, N, H], on every device. Without keys it is 0.
+    """Attention of one query for each row, q[B, N, H], with keys and values k and v[B, S_axis, K, H] cut over a mesh axis: [B, N, H], on
+    every device. Without keys it is 0.
 
     lengths  [B] or None: how many tokens of the whole text each row has; device 0 has the first places
     combine  `doubling` or `chain`

@@ -63,7 +63,7 @@ def attend_fsdp(params, cache, y, positions, c: Config):
 
 def mix_fsdp(params, y, c: Config):
     into = {n: _whole(params[n], 0) for n in ("W_in", "W_gate") if n in params}  # [D, F] each
-    return mlp(into | {"W_out": _whole(params["W_out"], 1)}, y, c, rows="b")  # [F, D]
+    return mlp(into | {"W_out": _whole(params["W_out"], 1)}, y, c, row_letters="b")  # [F, D]
 
 
 def _whole(w, axis: int):
@@ -82,7 +82,7 @@ WHOLE = tuple(how.replace("_X", "") for how in OVER_X)
 
 TENSOR = Way("TP", "x[B, D]", OVER_Y, "K[B, S, K_Y, H]", partial(attend_whole, of_heads), MIX_Y)
 FSDP = Way("FSDP", "x[B_X, D]", OVER_X, "K[B_X, S, K, H]", attend_fsdp, mix_fsdp)
-DATA = Way("DP", "x[B_X, D]", WHOLE, "K[B_X, S, K, H]", attend_data, partial(mlp, rows="b"))
+DATA = Way("DP", "x[B_X, D]", WHOLE, "K[B_X, S, K, H]", attend_data, partial(mlp, row_letters="b"))
 
 
 # A cache cut over KV heads and over sequences, K[B_Z, S, K_Y, H]: two AllToAlls of small arrays, and nobody holds a copy.

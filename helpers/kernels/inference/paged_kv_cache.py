@@ -112,15 +112,15 @@ def attend(q, k, v, lengths, block: int):
     q = q.reshape(B, K, N // K, H)  # query heads in groups, one for each KV head
     ends = jnp.cumsum(-(-lengths // block))  # where each row's blocks end in the list of all
 
-    def one(n, keys_seen):
+    def one(n, running):
         row = jnp.searchsorted(ends, n, side="right")
         i = n - jnp.where(row > 0, ends[row - 1], 0)
-        mine = jax.tree.map(lambda a: a[row], keys_seen)
+        mine = jax.tree.map(lambda a: a[row], running)
         there = i * block + jnp.arange(block) < lengths[row]
         keys, values = (lax.dynamic_slice(a, (row, i * block, 0, 0), (1, block, *a.shape[2:]))[0] for a in (k, v))
         keys, values = (operands.blank(a, there, 0).swapaxes(0, 1) for a in (keys, values))  # [K, block, H]
         new = softmax.together(mine, softmax.chunk(q[row], keys, values, there))
-        return jax.tree.map(lambda a, b: a.at[row].set(b), keys_seen, new)
+        return jax.tree.map(lambda a, b: a.at[row].set(b), running, new)
 
     seen = lax.fori_loop(0, ends[-1], one, softmax.nothing((B, K, N // K), v.shape[-1]))
     return softmax.result(seen).reshape(B, N, -1), ends[-1]
@@ -181,10 +181,10 @@ class Blocks:
         """The pages of a sequence in order."""
         return list(self._tables[self._known(name)])
 
-    def needs(self, name: Hashable, n: int) -> int:
+    def needs(self, name: Hashable, n_tokens: int) -> int:
         """Pages that `append(name, n)` will take; a name that is not here yet begins with n tokens."""
         had = self._lengths.get(name, 0)
-        return self._ceil(had + n) - self._ceil(had) + (n > 0 and self._must_copy(name))
+        return self._ceil(had + n_tokens) - self._ceil(had) + (n_tokens > 0 and self._must_copy(name))
 
     # What changes it.
 
@@ -197,16 +197,16 @@ class Blocks:
         self._tables[name], self._lengths[name] = [*shared_pages, *new], length
         return self.table(name)
 
-    def append(self, name: Hashable, n: int = 1) -> list[tuple[int, int]]:
+    def append(self, name: Hashable, n_tokens: int = 1) -> list[tuple[int, int]]:
         """Places for n more tokens; (from, to) of the pages to copy before they are written: one at most."""
-        operands.whole(least=0, n=n)
-        table, copies = self._tables[self._known(name)], n > 0 and self._must_copy(name)
-        new = self._take(self.needs(name, n), f"{n} more tokens of {name!r}")
+        operands.whole(least=0, n=n_tokens)
+        table, copies = self._tables[self._known(name)], n_tokens > 0 and self._must_copy(name)
+        new = self._take(self.needs(name, n_tokens), f"{n_tokens} more tokens of {name!r}")
         pairs = [(table[-1], new[0])] if copies else []
         if copies:
             self.drop(table.pop())
         table += new
-        self._lengths[name] += n
+        self._lengths[name] += n_tokens
         return pairs
 
     def fork(self, name: Hashable, new_name: Hashable, length: int | None = None) -> list[int]:
@@ -271,12 +271,12 @@ class Blocks:
         """Whether its next token stands in a page that another sequence has too."""
         return self._lengths.get(name, 0) % self.size > 0 and self._count[self._tables[name][-1]] > 1
 
-    def _take(self, n: int, reason: str) -> list[int]:
-        if n > self.available:
+    def _take(self, n_pages: int, reason: str) -> list[int]:
+        if n_pages > self.available:
             raise Exhausted(
-                f"{reason} take {n} pages, and {self.available} of {self.pages} are free: wait, or free some"
+                f"{reason} take {n_pages} pages, and {self.available} of {self.pages} are free: wait, or free some"
             )
-        pages = [self._free.pop() for _ in range(n)]
+        pages = [self._free.pop() for _ in range(n_pages)]
         self._share(pages)
         return pages
 

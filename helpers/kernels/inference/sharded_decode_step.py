@@ -159,7 +159,7 @@ def keys_and_values(cache: dict):
 
 def mix_over(axes, params: dict, y, c: Config):
     """The MLP with F cut over `axes`, and y[B, D] whole everywhere: one AllReduce."""
-    y = mlp(params, y, c, rows="b")  # Tmp[B, F_YZ] -> y[B, D] {U_YZ}
+    y = mlp(params, y, c, row_letters="b")  # Tmp[B, F_YZ] -> y[B, D] {U_YZ}
     return lax.psum(y, axes)  # [B, D]
 
 

@@ -182,7 +182,7 @@ def _even(x: jax.Array, n: int, axis: int) -> int:
     return x.shape[axis] // n
 
 
-def _exchange_on_ring(parts: jax.Array, name: str, ways: int) -> jax.Array:
+def _exchange_on_ring(parts: jax.Array, name: str, directions: int) -> jax.Array:
     """parts[j] goes to device j; parts[j] of the result came from device j. Strips of blocks, one shorter after each hop.
 
     Going right, a strip holds the blocks for 1, 2, … places on, and its first one has arrived after each hop.
@@ -192,8 +192,8 @@ def _exchange_on_ring(parts: jax.Array, name: str, ways: int) -> jax.Array:
     parts = parts.reshape(n, -1)
     mine = lax.dynamic_slice_in_dim(jnp.concatenate([parts, parts]), i, n)  # row d is for the device d places on
     each, away = mine.shape[1], mine[1:].reshape(-1)
-    right, _ = _reach(name, ways)
-    cut = right * each if n % 2 or n == 2 or ways == 1 else away.size - away.size // 2
+    right, _ = _reach(name, directions)
+    cut = right * each if n % 2 or n == 2 or directions == 1 else away.size - away.size // 2
     got_right = _strip(away[:cut], each, name, RIGHT)  # from 1, 2, … places to the left
     got_left = _strip(away[cut:][::-1], each, name, LEFT)  # from 1, 2, … places to the right, read backwards
     rows = jnp.concatenate([got_right, got_left[::-1]]).reshape(n - 1, each)
@@ -211,10 +211,10 @@ def _strip(strip: jax.Array, rows: int, name: str, direction: int) -> jax.Array:
     return jnp.concatenate(got)
 
 
-def _exchange_on_line(parts: jax.Array, name: str, ways: int) -> jax.Array:
+def _exchange_on_line(parts: jax.Array, name: str, directions: int) -> jax.Array:
     """The same on a line. A block is sent on by those devices only whose block has somewhere to go."""
     n, i = lax.axis_size(name), lax.axis_index(name)
-    _reach(name, ways, wraps=False)
+    _reach(name, directions, wraps=False)
     blocks = {d: block(parts, (i - d) % n, n, 0) for d in range(1 - n, n)}  # key: the offset back to the sender
     for k in range(1, n):
         for d in range(k, n):
@@ -223,16 +223,16 @@ def _exchange_on_line(parts: jax.Array, name: str, ways: int) -> jax.Array:
     return in_order(blocks, name, 0, wraps=False)
 
 
-def _reach(name: str, ways: int, wraps: bool = True) -> tuple[int, int]:
+def _reach(name: str, directions: int, wraps: bool = True) -> tuple[int, int]:
     """How many places a block travels to the right and to the left until everybody has seen it."""
     n = lax.axis_size(name)
-    if ways not in (1, 2):
-        raise ValueError(f"links are used one way or both ways, so ways is 1 or 2, not {ways}")
+    if directions not in (1, 2):
+        raise ValueError(f"links are used one way or both ways, so ways is 1 or 2, not {directions}")
     if not wraps:
-        if ways == 1:
+        if directions == 1:
             raise ValueError("along a line nothing comes round: without wraparound both ways are needed")
         return n - 1, n - 1
-    return (n - 1, 0) if ways == 1 else (n // 2, (n - 1) // 2)
+    return (n - 1, 0) if directions == 1 else (n // 2, (n - 1) // 2)
 
 
 def _plus(a, b):

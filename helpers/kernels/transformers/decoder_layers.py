@@ -262,12 +262,12 @@ def _place(positions, S: int, sink_tokens: int):
 # The MLP.
 
 
-def mlp(params: dict, x, c: Config, rows: str = "bt"):
+def mlp(params: dict, x, c: Config, row_letters: str = "bt"):
     """The MLP of a dense layer: two matrices, or three with a gate."""
     return between(
         c,
-        lambda name: product(params, name, f"{rows}d,df->{rows}f", x),
-        lambda h: product(params, "W_out", f"{rows}f,fd->{rows}d", h),
+        lambda name: product(params, name, f"{row_letters}d,df->{row_letters}f", x),
+        lambda h: product(params, "W_out", f"{row_letters}f,fd->{row_letters}d", h),
     )
 
 

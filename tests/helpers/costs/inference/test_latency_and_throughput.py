@@ -70,7 +70,7 @@ def test_bytes_of_a_cache_by_a_walk(name):
 @walks(TOYS)
 def test_a_step_reads_the_cache_that_is_kept(name):
     c, B, S = TOYS[name], 3, 100
-    w = works(c, B, 1, S, w=0, x=0, cache=1, absorbed=bool(c.mla))
+    w = works(c, B, 1, S, w=0, x=0, cache_bytes=1, absorbed=bool(c.mla))
     assert sum(work.bytes for work in w.values()) == w["attention"].bytes == kv_cache(c, S, B, 1)
     f = flops(c, B, 1, S, "causal", absorbed=bool(c.mla))
     priced = works(c, B, 1, S, count="causal", absorbed=bool(c.mla))

@@ -168,7 +168,7 @@ def test_bytes_of_a_decode_step_behind_an_indexer():
 def test_a_step_reads_caches_that_layers_share():
     """Each layer of Gemma 3n reads its cache or that of another: more than is kept."""
     c, S = model("gemma-3n-e2b"), 8192
-    read = works(c, 1, 1, S, w=0, x=0, cache=2)["attention"].bytes
+    read = works(c, 1, 1, S, w=0, x=0, cache_bytes=2)["attention"].bytes
     assert read == (6 * S + 24 * 512) * 2 * 2 * 256 * 2 > kv_cache(c, S)
 
 

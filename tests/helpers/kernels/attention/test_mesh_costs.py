@@ -44,7 +44,7 @@ def test_what_a_ring_sends(ways):
     assert both.kinds == {"Permute": ways * (2 * (n - 1) + n)} and {c.dtype for c in both} == {"bf16"}
     assert (
         {c.bytes for c in (*once, *both)}
-        == {ring_costs.hop_bytes(a, n, ways=ways)}
+        == {ring_costs.hop_bytes(a, n, directions=ways)}
         == {2 * B * T // n * K * H * 2 / ways}
     )
 

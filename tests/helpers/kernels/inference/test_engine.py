@@ -180,7 +180,7 @@ def test_the_network_carries_one_cache_after_the_other():
     requests = [Request(f"r{i}", (i, i, i), 3) for i in range(3)]
     size = ENGINE.bytes(ENGINE.prefill(PARAMS, requests[0].prompt))
     for network, steps in ((size / 3, 3), (2 * size, 1)):
-        log = Orchestrator(ENGINE, PARAMS, "disaggregated", network=network).serve(requests)
+        log = Orchestrator(ENGINE, PARAMS, "disaggregated", network_bandwidth=network).serve(requests)
         wanted = simulated(engine_simulation.disaggregated, requests, transfer=lambda T, steps=steps: steps)
         assert log.timeline.served == wanted.served
         moves = [(x.start, x.end) for x in wanted.spans if x.lane == "network"]
