@@ -14,7 +14,7 @@ import sys
 from dataclasses import asdict, dataclass, replace
 
 from helpers.arguments import unchecked
-from helpers.costs.inference.serving_constants import CONSTANTS, ENGINES, GRAPHS, Constants, Engine, unknown
+from helpers.costs.inference.serving_constants import CONSTANTS, ENGINES, GRAPHS, LOOP_GUESS, Constants, Engine, unknown
 from helpers.costs.inference.serving_estimate import Server, loaded, tokens_per_second
 from helpers.costs.inference.serving_operations import Batch, Deployment
 from helpers.costs.rooflines.chips import chip
@@ -38,7 +38,7 @@ KERNELS = {  # what kernels measured alone reach: the guess
 ADDS = {"host": 1.0, "sequence": 1.0, "launch": 0.25, "moe": 0.25, "seen": 0.2, "first": 0.7, "queue": 0.7}
 LOOP = ("seen", "first", "queue")  # what only a closed loop shows
 COMPILED = {"launch": 0.7, "moe": 0.7, "links": 0.7}  # an engine without launches may be far from the guess
-GUESS = Engine(5e-4, 1.5e-5, 1.0, 1.0, seen=0.9, first=0.1, queue=0.2)
+GUESS = Engine(5e-4, 1.5e-5, 1.0, 1.0, **LOOP_GUESS)
 OWN = {
     "trtllm": replace(GUESS, admits=1.0, of_rest=1.0, whole=1.0),  # defaults that are documented, and not fitted
     "jax": Engine(1e-4, 1e-6, 0.1, 3.0, 0.7),

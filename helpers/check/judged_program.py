@@ -216,14 +216,8 @@ def _through(eqn, operand_sets: list[frozenset], origins: list) -> list[frozense
     if name == "while":
         tests, fixed = params["cond_nconsts"], params["body_nconsts"]
         ends = frozenset().union(*operand_sets[:tests])
-        return _loop(
-            open_jaxpr(params["body_jaxpr"]),
-            operand_sets[tests:],
-            fixed,
-            len(operand_sets) - tests - fixed,
-            ends,
-            origins,
-        )
+        body, carried = open_jaxpr(params["body_jaxpr"]), len(operand_sets) - tests - fixed
+        return _loop(body, operand_sets[tests:], fixed, carried, ends, origins)
     if name == "cond":
         ways = [_follow(open_jaxpr(b), operand_sets[1:], origins) for b in params["branches"]]
         return [operand_sets[0].union(*made_of) for made_of in zip(*ways)]

@@ -38,8 +38,8 @@ def parser() -> Parser:
     return top
 
 
-def training(subcommands, shared_flags) -> None:
-    task = subcommands.add_parser("train", parents=[shared_flags], help="layouts of a training step")
+def training(subcommands, shared) -> None:
+    task = subcommands.add_parser("train", parents=[shared], help="layouts of a training step")
     task.set_defaults(run=train, said_by=task)
     task.add_argument("--chips", required=True, help=f"how many of which, such as {EXAMPLE}, up to {MOST}")
     batch = task.add_mutually_exclusive_group(required=True)
@@ -72,12 +72,9 @@ def training(subcommands, shared_flags) -> None:
     task.add_argument("--budget", type=amount, default=1e12, help="tokens of the whole run, for days and price")
 
 
-def serving(subcommands, shared_flags) -> None:
+def serving(subcommands, shared) -> None:
     task = subcommands.add_parser(
-        "serve",
-        parents=[shared_flags],
-        help="a deployment for what users are promised",
-        epilog=f"example: {SERVE_COMMAND}",
+        "serve", parents=[shared], help="a deployment for what users are promised", epilog=f"example: {SERVE_COMMAND}"
     )
     task.set_defaults(run=serve, said_by=task)
     asked = task.add_argument_group("what is served, on what")

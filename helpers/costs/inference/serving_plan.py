@@ -170,13 +170,7 @@ def deployments(c: Config, chip: Chip, chips: Count, types: Deployment = USUAL) 
 
 @formula
 def replicas(
-    c: Config,
-    chip: Chip,
-    prompt,
-    answer,
-    engine: Engine,
-    types: Deployment = USUAL,
-    candidates: Sequence[Deployment] = (),
+    c: Config, chip: Chip, prompt, answer, engine: Engine, types: Deployment = USUAL, candidates=()
 ) -> list[list[Plan]]:
     """Of each way to lay one replica over chips that holds the model, every batch of SIZES that fits.
 
@@ -362,14 +356,7 @@ def _ways(c: Config, fields: dict, types: Deployment) -> list[Deployment]:
 
 @formula
 def at_users(
-    c: Config,
-    chip: Chip,
-    chips: Count,
-    prompt: Count,
-    answer: Count,
-    users,
-    engine: Engine,
-    candidates: list[Deployment],
+    c: Config, chip: Chip, chips: Count, prompt: Count, answer: Count, users, engine: Engine, candidates
 ) -> list[Plan]:
     """What so many users at once see of each way that holds the model, replicated over so many chips, or as many as users need.
 

@@ -238,11 +238,7 @@ def splits(replica: Replica, slice: Slice, kind: str, B: int = 1, S: int = 1) ->
     out = []
     for Y in divisors(slice.chips):
         Z = slice.chips // Y
-        if (
-            not lies(Layout(tp=Y, dp=Z), slice)
-            or replica.config.N % Y
-            or (kind == "decode" and replica.config.N % (Y * Z))
-        ):
+        if not lies(Layout(tp=Y, dp=Z), slice) or replica.config.N % (Y * Z if kind == "decode" else Y):
             continue
         if kind == "decode":
             seconds, bytes_held = decode(replica, slice, Y, Z, B, S), held(replica, slice, Y, Z, B, S)

@@ -277,8 +277,6 @@ def device_stages(c: Config, layout: Layout, position: str, device) -> tuple[tup
 def slowest_stage(c: Config, layer_seconds, head_seconds, layout: Layout):
     """Seconds of the slowest stage, from those of a layer and those of the head, which is the unembedding."""
     most, even = stage_layers(c, layout), c.L / layout.pp * layer_seconds
-    fullest = maximum(
-        maximum(most * layer_seconds, last_layers(c, layout) * layer_seconds + head_seconds),
-        even + head_seconds / layout.pp,
-    )
+    last = last_layers(c, layout) * layer_seconds + head_seconds
+    fullest = maximum(maximum(most * layer_seconds, last), even + head_seconds / layout.pp)
     return where(divides(c, layout), even + head_seconds, fullest)

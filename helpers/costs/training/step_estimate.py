@@ -84,12 +84,7 @@ class Prices:
 
 @formula
 def prices(
-    c: Config,
-    chip: Chip,
-    layout: Layout,
-    ops: Operations,
-    software: Software = TUNED,
-    constants: Constants = CONSTANTS,
+    c: Config, chip: Chip, layout: Layout, ops: Operations, software: Software = TUNED, constants=CONSTANTS
 ) -> Prices:
     """What the operations of a step take on a chip."""
     layout, pace = shared(layout, chip), Pace(chip, software, layout.products, constants)

@@ -339,11 +339,8 @@ def _width(hf: Fields) -> int:
         if odd := [i for i, one in enumerate(F) if one != F[0]]:
             hf.refuse("intermediate_size", f"layers {few(odd)} have an MLP of another width than layer 0")
         return F[0]
-    return (
-        4 * hf["hidden_size"]
-        if hf.get("intermediate_size") is None and hf.family.four_wide
-        else hf["intermediate_size"]
-    )
+    four_wide = hf.get("intermediate_size") is None and hf.family.four_wide
+    return 4 * hf["hidden_size"] if four_wide else hf["intermediate_size"]
 
 
 @formula(signed="source")

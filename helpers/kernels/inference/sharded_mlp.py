@@ -67,10 +67,8 @@ def weights(c: Config) -> tuple[str, ...]:
 
 def arrays(params: dict) -> list:
     """The arrays of a layer of experts, in that order."""
-    return [
-        params["W_R"],
-        *(params["experts"][name] for name in ("W_in", "W_gate", "W_out") if name in params["experts"]),
-    ]
+    experts = params["experts"]
+    return [params["W_R"], *(experts[name] for name in ("W_in", "W_gate", "W_out") if name in experts)]
 
 
 def program(c: Config, mesh: jax.sharding.Mesh, design: str = "whole", factor: float | None = None) -> Callable:

@@ -147,10 +147,8 @@ def from_json(record: Mapping, note: str = "") -> Program:
         Made(**c | {"axes": axes(c["axes"]), "ins": arrays(c["ins"]), "outs": arrays(c["outs"])})
         for c in record["collectives"]
     )
-    memory, refused = (
-        record["memory"] and Memory(**record["memory"]),
-        record["refused"] and Refused(**record["refused"]),
-    )
+    memory = record["memory"] and Memory(**record["memory"])
+    refused = record["refused"] and Refused(**record["refused"])
     return Program(record["target"], dict(record["sizes"]), sent, record["matmuls"], memory, refused, note)
 
 
