@@ -44,7 +44,7 @@ class Mistakes:
     def __init__(self, rtol: float):
         self.rtol = rtol
         self.named: list[Mistake] = []
-        self._same = lambda got, expected: compare.alike(got, expected, rtol)
+        self._same = lambda value, expected: compare.alike(value, expected, rtol)
 
     @property
     def functions(self) -> list[Callable]:

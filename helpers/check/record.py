@@ -267,22 +267,22 @@ def standing_after(exercise: str, passed: bool) -> Place | None:
     return Place(sentence, sum(s.passed for s in own), len(own), step)
 
 
-def show_pass(exercise: str, points: str, paragraphs: Sequence[str], place: Place) -> None:
+def show_pass(exercise: str, points: str, paragraphs: Sequence[str], standing: Place) -> None:
     """Below a check that passed: a tick, what to think about next, the chapter's bar, and a link to what is next on the path.
 
     Links are relative to a chapter's folder in work/; what shows no HTML gets the same as text.
     """
     from IPython.display import display
 
-    plain = "\n".join([f"✓ Exercise {exercise}: {points}", "", *paragraphs, "", place.sentence])
+    plain = "\n".join([f"✓ Exercise {exercise}: {points}", "", *paragraphs, "", standing.sentence])
     insight = "".join(f"<p>{escape(text)}</p>" for text in paragraphs if text.strip())
-    step = place.next
+    step = standing.next
     after = f'<br>Next: <a href="../{escape(step.link)}">{escape(step.title)}</a>' if step else ""
-    bar = progress.bar(place.passed, place.exercises)
+    bar = progress.bar(standing.passed, standing.exercises)
     html = (
         f'<div style="border-left: 4px solid {GREEN}; padding: 0.2em 1em; max-width: 46em">'
         f'<p><b style="color: {GREEN}; font-size: 1.15em">✓ Exercise {escape(exercise)}: {escape(points)}</b></p>{insight}'
         f'<p>Chapter {exercise.split(".")[0]} <span style="color: {GREEN}" aria-hidden="true">{bar}</span> '
-        f"{place.passed} of {place.exercises} exercises passed{after}</p></div>"
+        f"{standing.passed} of {standing.exercises} exercises passed{after}</p></div>"
     )
     display({"text/plain": plain, "text/html": html}, raw=True)

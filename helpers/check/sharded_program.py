@@ -119,7 +119,7 @@ class Program(SendingRules):
                 of a `case`
         """
         if result is not None:
-            alike = lambda a, given: a.shape == np.shape(given) and np.allclose(a, given, rtol=0.01)  # noqa: E731  (as in bf16)
+            alike = lambda a, x: a.shape == np.shape(x) and np.allclose(a, x, rtol=0.01)  # noqa: E731  (as in bf16)
             stated = lambda *arrays: result if all(map(alike, arrays, case)) else None  # noqa: E731
             self.slips.append((message, result if callable(result) else stated))
             return

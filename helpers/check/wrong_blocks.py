@@ -49,21 +49,23 @@ class Blocks:
     asked: Asked | None = None
 
     @classmethod
-    def of(cls, got: jax.Array, expected, mesh: jax.sharding.Mesh, stacked: bool, dtype, starts: dict, within=np.inf):
+    def of(
+        cls, result: jax.Array, expected, mesh: jax.sharding.Mesh, stacked: bool, dtype, starts: dict, within=np.inf
+    ):
         """Those of a sharded result beside those of what is expected; copies that the result promises one by one.
 
-        got      if it is `stacked`, a stack of partial sums, their sum is compared
-        dtype    type that was computed in, which sets the tolerance: of whole numbers in narrow floats one rounding
-        starts   whole arguments of the result's shape, by name: something may have been added to one
-        within   the most that a number may be off where that is a share of the largest one
+        result  if it is `stacked`, a stack of partial sums, their sum is compared
+        dtype   type that was computed in, which sets the tolerance: of whole numbers in narrow floats one rounding
+        starts  whole arguments of the result's shape, by name: something may have been added to one
+        within  the most that a number may be off where that is a share of the largest one
         """
         expected = np.asarray(expected, np.float64)
         if stacked:
-            got = jax.device_put(np.asarray(got, np.float32).sum(0), jax.NamedSharding(mesh, jax.P()))
+            result = jax.device_put(np.asarray(result, np.float32).sum(0), jax.NamedSharding(mesh, jax.P()))
         rounding = 0.5 ** (jnp.finfo(dtype).nmant + 1) if is_narrow(dtype) and is_whole(expected) else 0.0
         share = 0.0 if rounding else min(within, CLOSE.get(short(dtype), 0) * np.abs(expected).max(initial=0))
         order = {d: i for i, d in enumerate(mesh.devices.flat)}
-        shards = sorted(got.addressable_shards, key=lambda s: order[s.device])
+        shards = sorted(result.addressable_shards, key=lambda s: order[s.device])
         cut = lambda a: [np.asarray(a, np.float64)[s.index] for s in shards]  # noqa: E731
         return cls(
             sizes=dict(mesh.shape),
@@ -79,13 +81,13 @@ class Blocks:
         """Whether every device holds what it should."""
         return all(map(self.close, self.held, self.wanted))
 
-    def close(self, held: np.ndarray, wanted: np.ndarray) -> bool:
-        return bool(np.all(self.near(held, wanted)))
+    def close(self, held: np.ndarray, expected: np.ndarray) -> bool:
+        return bool(np.all(self.near(held, expected)))
 
-    def scaled(self, held: np.ndarray, factor, wanted: np.ndarray) -> bool:
+    def scaled(self, held: np.ndarray, factor, expected: np.ndarray) -> bool:
         """Whether an array is another one times a factor, rounded once more: in the size of the larger of the two."""
         small = np.all(np.abs(factor) < 1)
-        return bool(np.all(self.near(held / factor, wanted, 3) if small else self.near(held, factor * wanted, 3)))
+        return bool(np.all(self.near(held / factor, expected, 3) if small else self.near(held, factor * expected, 3)))
 
     @property
     def froms(self) -> list[tuple[str, Sequence[np.ndarray]]]:

@@ -269,7 +269,7 @@ def searched(hf: Fields) -> dict:
     kinds, most = [], {"K": 1, "F": 1}
     blocks = hf.get("block_configs", [], list)
     for i, block in enumerate(blocks):
-        refuse = lambda why, i=i: hf.refuse("block_configs", f"layer {i} has {why}")  # noqa: E731
+        refuse = lambda reason, i=i: hf.refuse("block_configs", f"layer {i} has {reason}")  # noqa: E731
         mixes, feeds = (block.get(n) if isinstance(block, dict) else None for n in ("attention", "ffn"))
         if not isinstance(mixes, dict) or not isinstance(feeds, dict):
             refuse("no attention and ffn")

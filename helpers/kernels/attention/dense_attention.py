@@ -111,7 +111,7 @@ def efficient(q, k, v, mask: Mask = FULL, lengths=None, rows: int = 128, columns
     @whole
     def row(Q, i):
         start = nothing(Q.shape[:-1], v.shape[-1])
-        return result(lax.scan(lambda seen, j: (summary(seen, Q, i, j), None), start, jnp.arange(len(K)))[0])
+        return result(lax.scan(lambda running, j: (summary(running, Q, i, j), None), start, jnp.arange(len(K)))[0])
 
     out = lax.map(lambda block: row(*block), (Q, jnp.arange(len(Q))))
     return masks.tokens(masks.joined(out, plan.T)).astype(q.dtype)

@@ -131,7 +131,9 @@ def safe(x):
 def online(x):
     """One number after the other: m ← max(m, x), ℓ ← ℓ e^(m_old - m) + e^(x - m); then a second pass divides."""
     operands.real(x=x)
-    seen, _ = lax.scan(lambda seen, x: (together(seen, leaf(x)), None), nothing(x.shape[:-1]), jnp.moveaxis(x, -1, 0))
+    seen, _ = lax.scan(
+        lambda running, x: (together(running, leaf(x)), None), nothing(x.shape[:-1]), jnp.moveaxis(x, -1, 0)
+    )
     return divided(x, seen)
 
 

@@ -94,7 +94,7 @@ def step(state, x, target, nudge: float = 0.0, weight: float = 0.0, axes=()):
 
 @jax.jit
 def _steps(state, x, target, nudge, weight):
-    return lax.scan(lambda s, given: step(s, *given, nudge, weight), state, (x, target))
+    return lax.scan(lambda s, batch: step(s, *batch, nudge, weight), state, (x, target))
 
 
 def trained(nudge: float = 0.0, weight: float = 0.0, steps: int = 300, T: int = 512) -> Run:

@@ -57,7 +57,7 @@ def advance(params: dict, cache: list[dict], tokens, positions, c: Config, lengt
         held, seen, mask = recall(cache, quantisation.encode(entries, cache), places, real, kind.window)
         return held, show(seen, x.dtype), mask & real[..., None]  # a token that does not count looks at nothing
 
-    layer = lambda p, *how: decoder.block(quantisation.plain(p, x.dtype), *how)  # noqa: E731
+    layer = lambda p, *args: decoder.block(quantisation.plain(p, x.dtype), *args)  # noqa: E731
     return decoder.through(params, x, places, c, cache, look, layer)
 
 
@@ -75,7 +75,7 @@ def show(entries: dict, dtype) -> dict:
 
 def recall(keep: int) -> Callable:
     """How slots remember, for `advance`."""
-    return lambda old, new, positions, real, window: remember(old, new, positions, window, keep, real)
+    return lambda cache, new, positions, is_real, window: remember(cache, new, positions, window, keep, is_real)
 
 
 def top(params: dict, dtype) -> dict:

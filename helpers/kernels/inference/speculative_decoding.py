@@ -63,9 +63,11 @@ def agreed(drafted: Sequence[int], choices: Sequence[int]) -> list[int]:
     return [int(t) for t in choices[: _alike(drafted, choices) + 1]]
 
 
-def _alike(tokens: Sequence[int], others: Sequence[int]) -> int:
+def _alike(tokens: Sequence[int], other_tokens: Sequence[int]) -> int:
     """How many tokens two sequences have in common from their beginning."""
-    return next((i for i, (x, y) in enumerate(zip(tokens, others)) if x != y), min(len(tokens), len(others)))
+    return next(
+        (i for i, (x, y) in enumerate(zip(tokens, other_tokens)) if x != y), min(len(tokens), len(other_tokens))
+    )
 
 
 # The loop.

@@ -217,4 +217,4 @@ def start(strategy: Strategy, mesh: jax.sharding.Mesh, w: Weights, master: bool 
 
 def lay(tree, mesh: jax.sharding.Mesh, specs):
     """A tree of arrays, each cut over the mesh as the spec at the same place of `specs` says."""
-    return jax.tree.map(lambda a, how: meshes.put(a, mesh, how), tree, specs)
+    return jax.tree.map(lambda a, spec: meshes.put(a, mesh, spec), tree, specs)
