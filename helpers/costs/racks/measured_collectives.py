@@ -128,7 +128,7 @@ def rates(chip: Chip, algorithm: str, tool: str = "nccl-tests", reached: Reached
 
 @formula
 def measured_seconds(
-    kind: str, size, chip: Chip, chips, domains=1, algorithm: Method = "best", tool: Tool = NCCL, reached=REACHED
+    kind, size, chip: Chip, chips, domains=1, algorithm: Method = "best", tool: Tool = NCCL, reached: Reached = REACHED
 ):
     """Seconds of a collective of `size` bytes over so many GPUs in so many domains; for an AllToAll `size` is what one of them sends.
 
@@ -162,7 +162,7 @@ def measured_seconds(
 
 @formula
 def bus_bandwidth(
-    kind: str, size, chip: Chip, chips, domains=1, algorithm: Method = "best", tool: Tool = NCCL, reached=REACHED
+    kind, size, chip: Chip, chips, domains=1, algorithm: Method = "best", tool: Tool = NCCL, reached: Reached = REACHED
 ):
     """busbw, as nccl-tests prints it, in bytes/s; arguments as of `measured_seconds`.
 
@@ -174,7 +174,7 @@ def bus_bandwidth(
 
 @formula
 def exchange(
-    tokens, D, k, chip: Chip, domains=1, direction: Way = "dispatch", low_latency: bool = False, reached=REACHED
+    tokens, D, k, chip: Chip, domains=1, direction: Way = "dispatch", low_latency=False, reached: Reached = REACHED
 ):
     """(Seconds, bytes) of every GPU's tokens on their way to k of `EXPERTS` ("dispatch"), or back: `bytes` counts what stays in place too.
 

@@ -317,7 +317,7 @@ def kv_cache(c: Config, S, B=1, bytes_each=2, share=1, sink_tokens=0, scale=0, s
     """
     if plain(share, sink_tokens, scale) and (share < 1 or sink_tokens < 0 or scale < 0):
         raise ValueError(
-            f"share is 1 or more, keep and scale are 0 or more, got share={share}, {sink_tokens=}, {scale=}"
+            f"share is 1 or more, sink_tokens and scale are 0 or more, got share={share}, {sink_tokens=}, {scale=}"
         )
     return B * sum(n_bytes for _, n_bytes in caches(c, S, bytes_each, share, sink_tokens, scale, state_bytes))
 

@@ -83,7 +83,7 @@ DECLARED = [
     (lambda: V5E.alpha_ici(1.5), "Chip.alpha_ici: axes is a whole number, not 1.5"),
     (lambda: Axis(4, "no"), "Axis: wraps is True or False, not 'no'"),
     (lambda: Slice(V5E, (4, 4), True), "Slice: wraps is a tuple or list, and each of it True or False or None, not True"),
-    (lambda: Mesh.on(V5E, "XY"), "Mesh.on: s is a Slice, not what is given, a Chip"),
+    (lambda: Mesh.on(V5E, "XY"), "Mesh.on: slice is a Slice, not what is given, a Chip"),
     (lambda: Config(64, 2, 8, 8, 8, 256, 100, moe=3), "Config: moe is a MoE or None, not 3"),
     (lambda: mixed_load(3, prompts=(5,)), r"mixed_load: prompts is a tuple of a whole number and a whole number, not \(5,\)"),
     (lambda: mixed_load(3, prompts=(9, 5)), "drawn from \\(shortest, longest\\), of 1 token or more, not from \\(9, 5\\)"),

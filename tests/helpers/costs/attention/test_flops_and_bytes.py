@@ -209,7 +209,7 @@ def test_refusals():
         (lambda: flash(Attention(8), 4, version=4), "flash: version is one of 1, 2, 3, not 4"),
         (lambda: decode(Attention(8)), "one query"),
         (lambda: io.flash_blocks(100, 64), "256, not 100"),
-        (lambda: io.warp_floats(1, 1, 1, 1, "Q"), "warp_floats: split is one of 'keys', 'queries', not 'Q'"),
+        (lambda: io.warp_floats(1, 1, 1, 1, "Q"), "warp_floats: cut is one of 'keys', 'queries', not 'Q'"),
         (lambda: io.busy(1, 1.0, 1.0, 3), "busy: groups is one of 1, 2, not 3"),
     )
 

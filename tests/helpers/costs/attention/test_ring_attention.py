@@ -222,7 +222,7 @@ def test_flops_of_linear_attention():
 
 def test_refusals():
     refused(
-        (lambda: ring.tree(Attention(1, 8), 2, "star"), "tree: way is one of 'doubling', 'chain', not 'star'"),
+        (lambda: ring.tree(Attention(1, 8), 2, "star"), "tree: order is one of 'doubling', 'chain', not 'star'"),
         (lambda: linear.features("cosine", 4), "kind is one of 'elu', 'relu', 'taylor', 'hedgehog', not 'cosine'"),
         (
             lambda: linear.linear_flops(1, 1, 1, "serial"),

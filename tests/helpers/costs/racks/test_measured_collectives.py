@@ -122,9 +122,12 @@ def test_errors_say_what_would_be_right():
         (lambda: exchange(128, 7168, 8, chip("H100-PCIe"), 2), "no collectives of H100-PCIe are measured"),
         (
             lambda: exchange(128, 7168, 8, chip("H800"), 2, "scatter"),
-            "exchange: way is one of 'dispatch', 'combine', not 'scatter'",
+            "exchange: direction is one of 'dispatch', 'combine', not 'scatter'",
         ),
         (lambda: exchange(128, 7168, 300, chip("H800"), 2), "300 experts are different ones, and 16 domains have 256"),
-        (lambda: bus_bandwidth("AllReduce", 1e9, chip("H100"), 8, reached=3), "bus_bandwidth: k is a Reached, not 3"),
+        (
+            lambda: bus_bandwidth("AllReduce", 1e9, chip("H100"), 8, reached=3),
+            "bus_bandwidth: reached is a Reached, not 3",
+        ),
     )
     assert math.isfinite(bus_bandwidth("AllReduce", 1e9, chip("MI300X"), 4))

@@ -140,6 +140,6 @@ def test_errors_say_what_would_be_right():
         (lambda: tiered.alpha_beta((Move("pcie", 1.0),), 1.0, 1.0), "over ici and dcn, not over 'pcie'"),
         (lambda: tiered.alpha_beta(3, 1.0, 1.0), "each of it a Move, not 3"),
         (lambda: tiered.overtakes((1e-5, 2.0), (2e-5, 2.0)), "the second never overtakes: a byte takes it 2 s"),
-        (lambda: tiered.overtakes(3, (2e-5, 2.0)), "short is a tuple of a number and a number, not 3"),
+        (lambda: tiered.overtakes(3, (2e-5, 2.0)), "low_alpha is a tuple of a number and a number, not 3"),
         (lambda: tiered.dispatch(1.0, 8, 8, 8, "all"), "reached is a number or None, not 'all'"),
     )
