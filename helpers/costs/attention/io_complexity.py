@@ -100,7 +100,7 @@ class Visits:
 
 @formula
 def visits(
-    T: Count, S: Count, R: Count, C: Count, causal: bool = True, window: Count | None = None, sink_tokens: int = 0
+    T: Count, S: Count, R: Count, C: Count, causal: bool = True, window: Count | None = None, keep: int = 0
 ) -> Visits:
     """Blocks of R queries with C keys, of T queries that are the last of S keys; any sizes, the last blocks may be short.
 
@@ -117,8 +117,8 @@ def visits(
             end = min(k + C, S) - 1
             least = -1 if window is None else first - window + 1  # the first key in the window of the first query
             most = -1 if window is None else last - window + 1
-            some = not causal or (k <= last and (end >= least or k < sink_tokens))
-            every = not causal or (end <= first and (max(k, sink_tokens) >= most or end < sink_tokens))
+            some = not causal or (k <= last and (end >= least or k < keep))
+            every = not causal or (end <= first and (max(k, keep) >= most or end < keep))
             seen, full = seen + some, full + (some and every)
         rows.append(seen)
     return Visits(full, sum(rows) - full, tuple(rows))

@@ -35,7 +35,7 @@ FORMS = {
     "dense": padded,
     "flash": of_texts(flash_attention.flash, 3, 4),
     "flash, blocks larger than the text": of_texts(flash_attention.flash, 64, 64),
-    "flash, all blocks": of_texts(flash_attention.flash, 2, 3, skip=False),
+    "flash, all blocks": of_texts(flash_attention.flash, 2, 3, skip_masked=False),
     "chunked": of_texts(dense_attention.efficient, 3, 4),
     "chunked, rows kept": of_texts(dense_attention.efficient, 3, 4, "rows"),
     "chunked, scores kept": of_texts(dense_attention.efficient, 3, 4, "scores"),

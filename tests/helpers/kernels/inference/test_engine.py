@@ -103,7 +103,7 @@ def orchestrator(design, engine=ENGINE, **more):
 @pytest.mark.parametrize("design", DESIGNS)
 @pytest.mark.sample(quick=4, slow=2)
 def test_each_request_says_what_it_says_alone(design, engine, said):
-    serving = orchestrator(design, engine, network=300.0)
+    serving = orchestrator(design, engine, network_bandwidth=300.0)
     log = serving.serve(LOAD)
     assert {name: entry.tokens for name, entry in log.entries.items()} == said
     for name, entry in log.entries.items():

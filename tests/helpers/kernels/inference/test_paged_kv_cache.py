@@ -116,7 +116,7 @@ def test_too_little_is_said():
         "there is a sequence 'a' already": lambda: b.allocate("a", 1),
         "there is no sequence 'b': allocate it first": lambda: b.free("b"),
         "a fork takes 1 to 12 of them, not 13": lambda: b.fork("a", "b", 13),
-        "Blocks.append: n is 0 or more, not -1": lambda: b.append("a", -1),
+        "Blocks.append: n_tokens is 0 or more, not -1": lambda: b.append("a", -1),
         "pages is a whole number of 1 or more, not 0": lambda: Blocks(0, 4),
     }.items():
         with pytest.raises(ValueError, match=sentence):
