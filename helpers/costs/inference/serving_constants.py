@@ -110,7 +110,7 @@ experts, two that sort, two products, activation, sum; two more make rows narrow
 vllm/model_executor/layers/fused_moe). On Blackwell: rows made narrower, choice and sort, two products, sum; an activation of its own
 in fp8 alone, and in bf16 nothing is made narrower (csrc/trtllm_fused_moe_runner.cu in FlashInfer)."""
 
-# Of three engines whole requests or throughput alone are measured, which do not show what a closed loop does: these three are the
+# Of three engines whole requests alone are measured, which do not show what a closed loop does: these three are the
 # guess from which all engines' constants are fitted (tools/bench_serving.py).
 LOOP_GUESS = dict(seen=0.9, first=0.1, queue=0.2)
 
@@ -126,9 +126,7 @@ ENGINES = {
     "sglang": Engine(
         0.000376, 1.53e-05, launch=0.914, moe=1.19, seen=0.859, first=0.198, queue=0.0999, prompts_first=True
     ),
-    "tensorrt": Engine(
-        0.000471, 2.38e-05, launch=1.18, moe=0.658, admits=1, of_rest=1, whole=1, **LOOP_GUESS
-    ),
+    "tensorrt": Engine(0.000471, 2.38e-05, launch=1.18, moe=0.658, admits=1, of_rest=1, whole=1, **LOOP_GUESS),
     "fastertransformer": Engine(0.000136, 8.26e-05, launch=2.79, **LOOP_GUESS),
     "eager": Engine(0.00123, 8.44e-05, launch=1.29, moe=0.903, **LOOP_GUESS),
     "jax": Engine(8.71e-05, 1.21e-06, launch=0.165, moe=2.68, links=0.63),
