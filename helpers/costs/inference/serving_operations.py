@@ -201,18 +201,18 @@ def met(E, k, tokens):
 
 
 @formula
-def fullest(mean_load, devices, taken=0.0):
+def fullest(mean_load, devices, occupancy=0.0):
     """Tokens that the fullest device gets, about, if they go to devices by chance, `mean_load` to each in the mean.
 
     Counts vary by the root of their mean, and the largest of n normal variables is √(2·ln n) - 0.62 deviations out, to
     within 4 % for n up to 1,000 devices (`largest_normal` has it exactly).
 
-    taken  part of a device's places that is taken in the mean, where each can be taken once: they vary less, and not if all are
+    occupancy  part of a device's places that is taken in the mean, where each can be taken once: they vary less, and not if all are
 
-    >>> fullest(100.0, 1), round(fullest(4.0, 8), 1), round(fullest(400.0, 8)), fullest(32.0, 8, taken=1.0)
+    >>> fullest(100.0, 1), round(fullest(4.0, 8), 1), round(fullest(400.0, 8)), fullest(32.0, 8, occupancy=1.0)
     (100.0, 6.8, 428, 32.0)
     """
-    return mean_load + maximum(sqrt(2 * log(devices)) - 0.62, 0.0) * sqrt(mean_load * (1 - taken))
+    return mean_load + maximum(sqrt(2 * log(devices)) - 0.62, 0.0) * sqrt(mean_load * (1 - occupancy))
 
 
 # Imbalance: what chance alone makes of the fullest device's tokens over the mean, where routing is uniform.

@@ -70,7 +70,7 @@ def attention(S, N, K, H, w, M, R, C, W, exps, **_) -> dict:
     a, rates = Attention(S, N=N, K=K, H=H), Rates(C, W, exps)
     block = maximum(largest_block(M, H), 16)
     small, rows = minimum(block, 512), block * R
-    passes = variants(a, M, window=w, keep=0) | {
+    passes = variants(a, M, window=w, sink_tokens=0) | {
         "flash2": flash(a, small, rows=rows),
         "flash3": flash(a, small, 3, rows=rows),
         "window": flash(Attention(S, N=N, K=K, H=H, window=w), small, rows=rows),

@@ -18,7 +18,7 @@ def test_every_form_is_what_costs_say(figure, label, name):
     found, of = figure.values({"chip": label, "R": 4}), chip(name)
     a, M = Attention(16384, N=32, K=8), of.fast_bytes // of.cores
     rates, b = Rates(of.rate(), of.hbm_bandwidth, exponentials(of)), largest_block(M, 128)
-    passes = variants(a, M, window=4096, keep=0)
+    passes = variants(a, M, window=4096, sink_tokens=0)
     passes |= {f"flash{v}": flash(a, min(b, 512), v, rows=4 * b) for v in (2, 3)}
     passes["window"] = flash(Attention(16384, N=32, K=8, window=4096), min(b, 512), rows=4 * b)
     for form in FORMS:
