@@ -74,7 +74,7 @@ class Answer:
         """
 
         cases, statement, only = [], len(self.todo), self.only
-        ours = (lambda **given: asked(reference(**given), only)) if only else reference
+        ours = (lambda **args: asked(reference(**args), only)) if only else reference
 
         def settings() -> list[tuple]:
             if not cases:
