@@ -39,12 +39,8 @@ COLUMNS = {
     "flops": "products",
     "held": "held beside arguments",
 }
-STEP, BAR, LEFT, WIDE = (
-    24,
-    16,
-    30,
-    52,
-)  # from one bar to the next and the height of one, in pixels; percents of the width
+# From one bar to the next and the height of one, in pixels; percents of the width.
+STEP, BAR, LEFT, WIDE = 24, 16, 36, 44
 
 
 def exponentials(chip: Chip) -> float:
