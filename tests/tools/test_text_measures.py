@@ -16,9 +16,9 @@ CORE = {
     "ch02_sharding": 6500,
     "ch03_transformers": 5600,
     "ch04_training": 4700,
-    "ch05_inference": 4950,
-    "ch06_attention": 4850,
-    "ch07_racks": 3900,
+    "ch05_inference": 4450,
+    "ch06_attention": 4650,
+    "ch07_racks": 3650,
     "ch08_experts": 3350,
 }
 """Words of a core at most; one also has at most `ASKS` questions and as many boxes "To keep"."""
