@@ -246,10 +246,10 @@ class Orchestrator(Server):
               after the other, and each takes whole steps, one or more: it is not shared within a step
     """
 
-    def __init__(self, engine: Engine, params, design: str = "interleaved", network_bandwidth: float | None = None):
+    def __init__(self, engine: Engine, params, design: str = "interleaved", network: float | None = None):
         if design not in DESIGNS:
             raise ValueError(f"the designs are {', '.join(DESIGNS)}; got {design!r}")
-        self.network, policy = network_bandwidth, Policy.of(design, engine.slots, engine.chunk)
+        self.network, policy = network, Policy.of(design, engine.slots, engine.chunk)
         schedulers = [Scheduler(policy, pages=PageCount(engine.pages, engine.page))]
         if design == "disaggregated":
             reader = Policy(1, engine.chunk, readers=1, ahead=True)

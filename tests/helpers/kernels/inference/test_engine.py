@@ -103,7 +103,7 @@ def orchestrator(design, engine=ENGINE, **more):
 @pytest.mark.parametrize("design", DESIGNS)
 @pytest.mark.sample(quick=4, slow=2)
 def test_each_request_says_what_it_says_alone(design, engine, said):
-    serving = orchestrator(design, engine, network_bandwidth=300.0)
+    serving = orchestrator(design, engine, network=300.0)
     log = serving.serve(LOAD)
     assert {name: entry.tokens for name, entry in log.entries.items()} == said
     for name, entry in log.entries.items():
@@ -180,7 +180,7 @@ def test_the_network_carries_one_cache_after_the_other():
     requests = [Request(f"r{i}", (i, i, i), 3) for i in range(3)]
     size = ENGINE.bytes(ENGINE.prefill(PARAMS, requests[0].prompt))
     for network, steps in ((size / 3, 3), (2 * size, 1)):
-        log = Orchestrator(ENGINE, PARAMS, "disaggregated", network_bandwidth=network).serve(requests)
+        log = Orchestrator(ENGINE, PARAMS, "disaggregated", network=network).serve(requests)
         wanted = simulated(engine_simulation.disaggregated, requests, transfer=lambda T, steps=steps: steps)
         assert log.timeline.served == wanted.served
         moves = [(x.start, x.end) for x in wanted.spans if x.lane == "network"]
