@@ -72,7 +72,7 @@ def test_the_engines_log_is_that_of_the_simulation(design):
         slots, chunk, n, arrivals = (int(draw.integers(*ends)) for ends in ((1, 6), (1, 7), (1, 25), (0, 60)))
         engine, requests = Lengths(slots, chunk), load(n, seed, arrivals)
         network = float(draw.uniform(0.5, 12)) if design == "disaggregated" and seed % 2 else None
-        log = Orchestrator(engine, None, design, network_bandwidth=network).serve(requests)
+        log = Orchestrator(engine, None, design, network=network).serve(requests)
         entries = [log.entries[r.name] for r in requests]
         wanted = simulated(design, requests, engine, network)
         got = log.timeline
