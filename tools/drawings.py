@@ -85,7 +85,6 @@ def steps() -> dict:
 DRAWN: dict[str, Callable] = {
     "absorption": lambda: plot.absorption(ALT),
     "accepted": lambda: plot.accepted([0.5, 0.5, 0.0], [0.5, 0.25, 0.25], "abc", ALT),
-    "arrivals": lambda: plot.arrivals({"one": [0.0, 1.0, 4.0], "two": [2.0]}, ALT),
     "attention_bytes": lambda: plot.attention_bytes(6, 4, ALT),
     "attention_layouts": lambda: plot.attention_layouts(4, ALT),
     "backward_block": lambda: plot.backward_block(ALT),

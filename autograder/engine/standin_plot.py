@@ -28,7 +28,7 @@ class Matrix:
         pass
 
 
-absorption = accepted = arrivals = attention_bytes = attention_layouts = backward_block = bars = _picture
+absorption = accepted = attention_bytes = attention_layouts = backward_block = bars = _picture
 blocks = on_mesh = rows_and_times = _picture
 blocks_on_cores = chip = chunks = combine_tree = cube = curves_and_points = cuts = _picture
 decoder_stack = divisions = einsum_letters = expert_exchange = expert_loads = flash_tiles = flow = four_cases = _picture

@@ -14,7 +14,7 @@ from .charts import bars, curves_and_points, levels, lines, roofline, timeline
 from .experts.copies import expert_loads, token_copies, two_meshes
 from .inference.cache_on_chips import attention_layouts, sharded_cache
 from .inference.page_table import page_table, prefill_and_decode
-from .inference.serving_timelines import accepted, arrivals, ragged, served, speculation, tradeoff, trees
+from .inference.serving_timelines import accepted, ragged, served, speculation, tradeoff, trees
 from .inference.what_is_cached import absorption, chunks, kept_tokens, rolling, weights_and_caches
 from .picture import COLOURS, DASHES, MARKERS, STYLE, Picture, canvas
 from .racks.gpu_parts import gpu, wave_rows
@@ -34,7 +34,7 @@ from .transformers.kept_over_time import kept_over_time
 from .transformers.products import einsum_letters, product_gradients, shares, stacked
 
 __all__ = [
-    "COLOURS", "DASHES", "MARKERS", "Matrix", "Picture", "STYLE", "absorption", "accepted", "arrivals",
+    "COLOURS", "DASHES", "MARKERS", "Matrix", "Picture", "STYLE", "absorption", "accepted",
     "attention_bytes", "attention_layouts", "backward_block", "bars", "blocks", "blocks_on_cores",
     "canvas", "chip", "chunks", "combine_tree", "cube", "curves_and_points", "cuts", "decoder_stack", "divisions",
     "einsum_letters", "expert_exchange", "expert_loads", "flash_tiles", "flow", "four_cases", "frames", "gpu", "held",

@@ -216,15 +216,3 @@ def ragged(lengths: Sequence[int], block: int, alt: str, *, caption: str = "") -
     bare(ax, xlim=(-9, longest + 8), ylim=(len(lengths), 0))
     legend(figure, {f"read, in blocks of {block}": COLOURS[4], "read only by a padded kernel": HOLE}, 2)
     return Picture(figure, alt, caption)
-
-
-@styled
-def arrivals(loads: Mapping[str, Sequence[float]], alt: str, *, caption: str = "") -> Picture:
-    """A row for each load, a stroke for each request at the second when it arrives."""
-    figure, ax = canvas(5.2, 0.7 + 0.42 * len(loads))
-    for y, times in enumerate(loads.values()):  # one path for all strokes of a row
-        xs = [x for at in times for x in (at, at, None)]
-        ax.plot(xs, [y - 0.35, y + 0.35, None] * len(times), color=COLOURS[0], linewidth=1)
-    name_rows(ax, loads, 0, ylim=(len(loads) - 0.5, -0.5), xlabel="seconds")
-    ax.grid(axis="y", visible=False)
-    return Picture(figure, alt, caption)
