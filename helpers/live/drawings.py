@@ -139,6 +139,21 @@ class Label:
     dx: int = 0
 
 
+def named_bar(
+    name: str, y: int, height: int, span: tuple[int, int], result: str, value: str, kind: str = "fill"
+) -> tuple[Box | Label, ...]:
+    """A bar as long as `result`, its name before it and the text of `value` behind it; all unseen where that is unknown.
+
+    span  percents of the width: what is before the bar, and a bar whose result is 1
+    """
+    (left, whole), base = span, Follows(result, 0, "", y + 13)
+    return (
+        Box(kind, f"{left}%", str(y), Follows(result, whole, "%"), str(height)),
+        Label(f"{left}%", base, name, anchor="end", dx=-6),
+        Label(Follows(result, whole, "%", left), base, "", value, dx=3),
+    )
+
+
 @dataclass(frozen=True)
 class Boxes:
     """Boxes and words, `height` pixels high and as wide as there is room: letters keep their size, percents follow the width."""

@@ -97,12 +97,13 @@ def in_turn(work: Pass, rates: Rates):
 
 
 @formula
-def variants(attn: Attention, fast_bytes, C: Count = 256, window=None, sink_tokens=4) -> dict[str, Pass]:
+def variants(attn: Attention, fast_bytes, C: Count = 256, window=None, sink_tokens=4, sharing=1) -> dict[str, Pass]:
     """Forward passes side by side on one device whose fast memory has `fast_bytes`.
 
-    C       queries of a chunk of `chunked`; blocks of Flash are the largest that fit (`io_complexity.largest_block`), 16 at least;
-            versions 2 and 3 compute at most 512 by 512 of one at a time
-    window  adds Flash 2 with a window of that many keys and `sink_tokens` sinks
+    C        queries of a chunk of `chunked`; blocks of Flash are the largest that fit (`io_complexity.largest_block`), 16 at least;
+             versions 2 and 3 compute at most 512 by 512 of one at a time
+    window   adds Flash 2 with a window of that many keys and `sink_tokens` sinks
+    sharing  blocks of queries that share what is read of K and V, in versions 2 and 3: on a GPU, through its cache
 
     `linear` is another function of Q, K and V, with as many features as H.
 
@@ -110,19 +111,22 @@ def variants(attn: Attention, fast_bytes, C: Count = 256, window=None, sink_toke
     {'naive': '60.26', 'fused': '34.49', 'chunked': '19.70', 'flash1': '3.05', 'flash2': '2.02', 'flash3': '2.02', 'linear': '0.14'}
     """
     b = maximum(largest_block(fast_bytes, attn.H, Layout(attn.x, attn.s)), 16)
-    small = minimum(b, 512)  # a large block on the chip is worked on in parts, so that few masked pairs are computed
+    small, rows = (
+        minimum(b, 512),
+        b * sharing,
+    )  # a large block on the chip is worked on in parts, so that few masked pairs are computed
     out = {
         "naive": naive(attn),
         "fused": fused(attn),
         "chunked": chunked(attn, minimum(C, attn.T)),
         "flash1": flash(attn, b, 1),
-        "flash2": flash(attn, small, rows=b),
-        "flash3": flash(attn, small, 3, rows=b),
+        "flash2": flash(attn, small, rows=rows),
+        "flash3": flash(attn, small, 3, rows=rows),
         "linear": linear(attn),
     }
     if window is not None:
         near = replace(attn, window=window, keep=sink_tokens)
-        out["window"] = flash(near, small, rows=b)
+        out["window"] = flash(near, small, rows=rows)
     return out
 
 

@@ -1,18 +1,14 @@
-"""The live figure of chapter 6: what every form of attention moves on a chip, and how long it takes, for a prompt of S tokens.
-
-The passes are those of `costs.attention.time_and_intensity.variants`, but versions 2 and 3 of Flash share what is read among R blocks.
-"""
+"""The live figure of chapter 6: what every form of attention moves on a chip, and how long it takes, for a prompt of S tokens."""
 
 from math import inf, nan
 
-from helpers.costs.attention.flops_and_bytes import Attention, flash
-from helpers.costs.attention.io_complexity import largest_block
+from helpers.costs.attention.flops_and_bytes import Attention
 from helpers.costs.attention.time_and_intensity import Rates, exp_rate, in_turn, seconds, variants
 from helpers.costs.rooflines.chips import chip, menu
 from helpers.costs.rooflines.hardware import Chip
 from helpers.costs.transformers.public_models import model
 from helpers.live.controls import Choice, Size
-from helpers.live.drawings import Box, Boxes, Follows, Label
+from helpers.live.drawings import Box, Boxes, Label, named_bar
 from helpers.live.figure import LiveFigure
 from helpers.live.tables import Columns, Result
 from helpers.numeric import maximum, minimum, where
@@ -63,27 +59,22 @@ def attention(S, N, K, H, w, M, R, C, W, exps, **_) -> dict:
     M, R        bytes of a core's fast memory; blocks of queries that share what is read of K and V
     C, W, exps  FLOPs/s, bytes/s of HBM, exponentials/s; Flash 3 is unknown where nobody says how fast these are
     """
-    a, rates = Attention(S, N=N, K=K, H=H), Rates(C, W, exps)
-    block = maximum(largest_block(M, H), 16)
-    small, rows = minimum(block, 512), block * R
-    passes = variants(a, M, window=w, sink_tokens=0) | {
-        "flash2": flash(a, small, rows=rows),
-        "flash3": flash(a, small, 3, rows=rows),
-        "window": flash(Attention(S, N=N, K=K, H=H, window=w), small, rows=rows),
-    }
+    passes, rates = variants(Attention(S, N=N, K=K, H=H), M, window=w, sink_tokens=0, sharing=R), Rates(C, W, exps)
     found = {}
     for form in FORMS:
-        p, known = passes[form], where(exps < inf, 1.0, nan) if form == "flash3" else 1.0
-        t, least = seconds(p, rates), in_turn(p, rates)
+        p, overlaps = passes[form], form == "flash3"
+        known = where(exps < inf, 1.0, nan) if overlaps else 1.0
+        t = seconds(p, rates)
+        time = (t.lower if overlaps else in_turn(p, rates)) * known
         math, hbm, exp = (t.parts[resource] for resource in ("math", "hbm", "exps"))
-        on_chip = maximum(math, exp) if form == "flash3" else math + exp
+        on_chip = maximum(math, exp) if overlaps else math + exp
         found |= {
-            f"{form}_seconds": (t.lower if form == "flash3" else least) * known,
-            f"{form}_beside": (t.lower if form == "flash3" else least) * known,  # a result stands in one place
+            f"{form}_seconds": time,
+            f"{form}_beside": time,  # a result stands in one place: behind its bar, or in the table
             f"{form}_bound": where(on_chip <= hbm, 1.0, where(math >= exp, 0.0, 2.0)) * known,
             f"{form}_bytes": p.bytes * known,
             f"{form}_flops": p.flops * known,
-            f"{form}_held": (p.held + 0 * S) * known,
+            f"{form}_held": (p.held + 0 * S) * known,  # also of a form that holds nothing it is traced
         }
     fused, flash2, longest = found["fused_seconds"], found["flash2_seconds"], found["naive_seconds"]
     return found | {
@@ -107,14 +98,7 @@ def _chip(name: str) -> dict[str, float]:
 
 
 def _bar(n: int, form: str) -> tuple[Box | Label, ...]:
-    """The name of a form, its bar, and its time behind it."""
-    bar = f"{form}_bar"
-    y = Follows(bar, 0, "", STEP * n + 13)  # seen where it is known
-    return (
-        Label(f"{LEFT}%", y, FORMS[form], anchor="end", dx=-6),
-        Box("fill", f"{LEFT}%", str(STEP * n), Follows(bar, WIDE, "%"), str(BAR)),
-        Label(Follows(bar, WIDE, "%", LEFT), y, "", f"{form}_beside", dx=4),
-    )
+    return named_bar(FORMS[form], STEP * n, BAR, (LEFT, WIDE), f"{form}_bar", f"{form}_beside")
 
 
 def _row(form: str) -> tuple[Result, ...]:

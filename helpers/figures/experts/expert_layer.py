@@ -7,7 +7,7 @@ from helpers.costs.inference.serving_operations import met
 from helpers.costs.rooflines.chips import chip
 from helpers.costs.transformers.public_models import model
 from helpers.live.controls import Choice, Size
-from helpers.live.drawings import Box, Boxes, Follows, Label
+from helpers.live.drawings import Box, Boxes, Label, named_bar
 from helpers.live.figure import LiveFigure
 from helpers.live.tables import Result
 from helpers.numeric import maximum, nonzero, where
@@ -96,14 +96,8 @@ def _machine(name: str, g: int, domain: str, ring: int) -> dict[str, float | str
 
 
 def _bar(n: int, name: str) -> tuple[Box | Label, ...]:
-    """A time's bar, its name before it and the time behind it."""
-    y, follows = HEAD + STEP * n, f"{name}_bar"
-    kind = "fill" if n < 2 else "hatch"
-    return (
-        Box(kind, f"{LEFT}%", str(y), Follows(follows, WIDE, "%"), str(BAR)),
-        Label(f"{LEFT}%", str(y + 13), LABELS[name], anchor="end", dx=-6),
-        Label(Follows(follows, WIDE, "%", LEFT), str(y + 13), "", f"{name}_beside", dx=3),
-    )
+    kind = "fill" if n < 2 else "hatch"  # times of a chip, and of what is sent
+    return named_bar(LABELS[name], HEAD + STEP * n, BAR, (LEFT, WIDE), f"{name}_bar", f"{name}_beside", kind)
 
 
 FIGURE = LiveFigure(
