@@ -69,7 +69,7 @@
       });
       if (data.alt) box.querySelector("svg title").textContent = filled(data.alt, said);
       for (const [row, label] of rows) {
-        row.hidden = [...row.querySelectorAll("td :first-child")].every(cell => Number.isNaN(values[cell.dataset.result]));
+        row.hidden = [...row.querySelectorAll("td span")].every(cell => Number.isNaN(values[cell.dataset.result]));
         row.firstChild.textContent = filled(label, said);
       }
       moving.forEach((shape, n) => {

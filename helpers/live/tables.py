@@ -79,7 +79,7 @@ class Columns:
 
     corner   what the rows are
     rows     how each is called, perhaps with names of results in braces
-    columns  headings; a quantity without one stands below the one before it
+    columns  headings
     """
 
     corner: str
@@ -88,7 +88,7 @@ class Columns:
 
     def html(self, title: str, results: Mapping[str, Result], values: Mapping[str, float], texts: Mapping) -> str:
         """The table at these values and their texts; it scrolls sideways where it has to."""
-        head = "".join(f'<th scope="col">{escape(text)}</th>' for text in self.columns.values() if text)
+        head = "".join(f'<th scope="col">{escape(text)}</th>' for text in self.columns.values())
         lines = "".join(self._line(row, label, values, texts) for row, label in self.rows.items())
         return (
             f'<div class="pst-scrollable-table-container live-forms" tabindex="0" role="region" aria-label="{escape(title)}">'
@@ -97,11 +97,7 @@ class Columns:
         )
 
     def _line(self, row: str, label: str, values: Mapping[str, float], texts: Mapping) -> str:
-        cells = ""
-        for quantity, heading in self.columns.items():
-            name = f"{row}_{quantity}"
-            span = f'<span data-result="{name}">{escape(texts[name])}</span>'
-            cells = f"{cells}<td>{span}</td>" if heading else f"{cells.removesuffix('</td>')}{span}</td>"
-        known = any(not math.isnan(values[f"{row}_{q}"]) for q, heading in self.columns.items() if heading)
-        hidden = "" if known else " hidden"
+        names = [f"{row}_{quantity}" for quantity in self.columns]
+        cells = "".join(f'<td><span data-result="{name}">{escape(texts[name])}</span></td>' for name in names)
+        hidden = " hidden" if all(math.isnan(values[name]) for name in names) else ""
         return f'<tr data-row="{row}"{hidden}><th scope="row">{escape(filled(label, texts))}</th>{cells}</tr>'

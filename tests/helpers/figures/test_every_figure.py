@@ -35,8 +35,8 @@ UNSEEN = """() => {
         return [e.getAttribute("class"), e.matches(".live-bar") ? style.backgroundColor : line ? style.stroke : style.fill, ground];
     }).filter(([, colour]) => colour === ground || !seen.includes(colour));
 }"""
-# Values of a table that no eye finds: none, or not there; a row may be hidden that has nothing to say, and a note below a value.
-ABSENT = """() => [...document.querySelectorAll("figure [data-result]:not(span + span)")]
+# Values of a table that no eye finds: none, or not there; a row may be hidden that has nothing to say.
+ABSENT = """() => [...document.querySelectorAll("figure [data-result]")]
     .filter(e => !e.closest("[hidden]") && !(e.textContent.trim() && e.checkVisibility())).map(e => e.dataset.result)"""
 
 
