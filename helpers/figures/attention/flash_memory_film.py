@@ -122,8 +122,8 @@ def drawing(causal: bool, step: Step) -> str:
         for j in range(k + 1 if causal else n):
             look = HERE | {"edge": 2} if (k, j) == (step.i, step.j) else {"edge": 0.6, "stroke_dasharray": "3 3"}
             out.append(rect(LEFT + 54 + j * (SIDE + 2), y, SIDE, SIDE, **look))
-    beside_it = "dashed: scores,", "never in HBM", "", "blocks moved:", _counted(step.moved)
-    out += [word(beside, TOP + 12 + 15 * k, text, size=11) for k, text in enumerate(beside_it) if text]
+    notes = "dashed: scores,", "never in HBM", "", "blocks moved:", _counted(step.moved)
+    out += [word(beside, TOP + 12 + 15 * k, text, size=11) for k, text in enumerate(notes) if text]
     return frame(step.label, [*out, *_fast(step)])
 
 

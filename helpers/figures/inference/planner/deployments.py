@@ -119,22 +119,23 @@ def stored(chip: Chip, weights: str) -> tuple[float, ...]:
     return tuple(vars(s.stored("mlp")).values())
 
 
-COUNTS = len(SIZES), 11, len(KNOWN), 5, 5, 1, 2, 5, 1
+WEIGHTS = len(fields(Stored))
+COUNTS = len(SIZES), len(speeds(chip("H100"))), len(KNOWN), WEIGHTS, WEIGHTS, 1, 2, 5, 1
 """Numbers that `_row` takes: sizes; speeds; an engine; weights of WIDE, the others; a cached number; prompt, answer; `Deployment`s; B."""
 
 
 def _row(structure: Config, torus: bool, *x) -> tuple:
     """`row` of numbers, in the order of NAMES."""
     x = iter(x)
-    sizes, known, of_engine, wide, rest, (each,), (prompt, answer), at, (B,) = (list(islice(x, n)) for n in COUNTS)
+    sizes, known, of_engine, wide, rest, (each,), (prompt, answer), cuts, (B,) = (list(islice(x, n)) for n in COUNTS)
     C, through, hbm, W, dcn, hop, axes, domain, neighbours, attains, streams = known
     on = Hopping(**vars(chip("v5p" if torus else "H100")) | {
         "flops": {"bf16": C}, "hbm_bandwidth": through, "hbm_bytes": hbm, "link_bandwidth": W, "dcn_bandwidth": dcn,
         "axes": axes, "pod": (domain,), "neighbours": neighbours, "step": hop,
         "attains": attains, "streams": streams,
     })  # fmt: skip
-    lies, runs = Deployment(*at[:4], overlap=at[4]), Engine(**dict(zip(KNOWN, of_engine)))
-    s = Typed(build(structure, *sizes), on, lies, runs, CONSTANTS, Stored(*wide), Stored(*rest), each)
+    deployment, served_by = Deployment(*cuts[:4], overlap=cuts[4]), Engine(**dict(zip(KNOWN, of_engine)))
+    s = Typed(build(structure, *sizes), on, deployment, served_by, CONSTANTS, Stored(*wide), Stored(*rest), each)
     found = row(s, prompt, answer, B)
     return tuple(found[name] for name in NAMES)
 
