@@ -272,7 +272,7 @@ def timestamp(folder: Path) -> bytes | None:
 
 
 def _time(text: str, moment: str, zone: str) -> bytes | None:
-    """A time such that nbgrader reads it rightly: of an offset it makes seconds, of a zone that it does not know UTC."""
+    """A time that nbgrader reads rightly; by itself it takes an offset for seconds, and a zone that it does not know for UTC."""
     from dateutil.tz import gettz
     from nbgrader.utils import parse_utc
 

@@ -29,22 +29,23 @@ def statements(source: str) -> list[str]:
 def given(nb: NotebookNode) -> dict[str, list[str]]:
     """{"ch01": statements of the cells before the first exercise, "ch01-q17": of the locked cells of this exercise}.
 
-    What an answer takes from the cells of an exercise before its own is the own exercise's as well.
+    If an answer needs a statement of an earlier exercise, its own exercise has that statement as well.
     """
-    found, under, earlier = {}, "", {}
+    found, under, earlier = {}, "", {}  # earlier: name -> the statement that defines it
     for cell in nb.cells:
-        own, exercise = meta(cell), "-".join(meta(cell).get("grade_id", "").split("-")[:2])
+        data = meta(cell)
+        exercise = "-".join(data.get("grade_id", "").split("-")[:2])
         if cell.cell_type == "markdown" and '<a id="ex-' in cell.source:
             under = "exercises"
         elif exercise.endswith("-setup"):
             under = exercise.removesuffix("-setup")
-        elif cell.cell_type == "code" and not own and under != "exercises":
+        elif cell.cell_type == "code" and not data and under != "exercises":
             found.setdefault(under, []).extend(statements(cell.source))
-        elif cell.cell_type == "code" and own.get("solution"):
+        elif cell.cell_type == "code" and data.get("solution"):
             for name in sorted(free_names(cell.source) & earlier.keys()):
                 if earlier[name] not in found.get(exercise, ()):
                     found.setdefault(exercise, []).append(earlier[name])
-        elif cell.cell_type == "code" and not own.get("grade") and exercise:
+        elif cell.cell_type == "code" and not data.get("grade") and exercise:
             found.setdefault(exercise, []).extend(statements(cell.source))
-            earlier |= {name: one for one in statements(cell.source) for name in defined(one)}
+            earlier |= {name: line for line in statements(cell.source) for name in defined(line)}
     return found

@@ -166,17 +166,8 @@ def test_a_check_that_is_not_there_is_no_mistake_of_the_answer(beside, capsys):
     assert called(lambda x: 2 * x, "99.2") == 0
     said = capsys.readouterr().err
     assert said.startswith("The check of 99.2 is in no checks.json") and said.endswith("Nothing is judged.\n")
-    odd = (
-        [],
-        ["("],
-        [f"def {NAME}(a):", " 1"],
-        [f"def {NAME}():", "exit()"],
-        [f"def {NAME}():", " ("],
-        [1],
-        1,
-        "x",
-        None,
-    )
+    no_functions = [], ["("], [f"def {NAME}(a):", " 1"], [f"def {NAME}():", "exit()"], [f"def {NAME}():", " ("]
+    odd = *no_functions, [1], 1, "x", None
     for text in ["{", "[" * 100_000, "[]", *(json.dumps({NAME: lines}) for lines in odd)]:
         beside.write_text(text, encoding="utf-8")
         shown_checks._read.cache_clear()  # these are written in one moment

@@ -201,12 +201,9 @@ def merged(*records: Record) -> Record:
 
 
 def test_what_a_file_holds_has_a_line():
-    odd = {
-        "sections": {"a": [10**30, 0], "b": [3, 0]},
-        "questions": {"c": [4, 9]},
-        "reviews": {"d": ["x"], "e": [5, 2, 7]},
-    }
-    assert as_line(record.of_file({"exercises": {}} | odd, "")) == "r2r1 3 q:c=4+ r:e=5@2.7 s:b=3"
+    sections, reviews = {"a": [10**30, 0], "b": [3, 0]}, {"d": ["x"], "e": [5, 2, 7]}
+    odd = {"exercises": {}, "sections": sections, "questions": {"c": [4, 9]}, "reviews": reviews}
+    assert as_line(record.of_file(odd, "")) == "r2r1 3 q:c=4+ r:e=5@2.7 s:b=3"
 
 
 def test_a_line_says_all_and_may_come_twice_in_any_order():
