@@ -22,15 +22,15 @@ def broken_package(error: BaseException) -> str:
     ours = [i for i, f in enumerate(frames) if f.filename.startswith(COURSE) and "site-packages" not in f.filename]
     theirs = frames[ours[-1] + 1 :] if ours else []
     if isinstance(error, ModuleNotFoundError) and not theirs:
-        what = str(error)
+        reason = str(error)
     elif "<module>" not in [f.name for f in theirs]:
         return ""
     elif isinstance(error, SyntaxError):
-        what = f"{error.filename}, line {error.lineno}: {error.msg}"
+        reason = f"{error.filename}, line {error.lineno}: {error.msg}"
     else:
-        what = f"{theirs[-1].filename}, line {theirs[-1].lineno}: {type(error).__name__}: {error}"
+        reason = f"{theirs[-1].filename}, line {theirs[-1].lineno}: {type(error).__name__}: {error}"
     return (
-        f"A package that the course needs cannot be imported here: {what.rstrip('.')}."
+        f"A package that the course needs cannot be imported here: {reason.rstrip('.')}."
         " Run `make env`, which installs those that fit, and leave packages of other folders out."
     )
 
@@ -40,5 +40,5 @@ def _report(kind, error, trace) -> None:
     print(sentence, file=sys.stderr) if sentence else sys.__excepthook__(kind, error, trace)
 
 
-if sys.argv[:1] == ["-m"]:  # a command of the course, which is being looked for
+if sys.argv[:1] == ["-m"]:  # so it is while Python looks for the command that it is to run
     sys.excepthook = _report

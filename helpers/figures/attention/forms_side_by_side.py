@@ -60,7 +60,7 @@ def attention(S, N, K, H, w, M, R, C, W, exps, **_) -> dict:
     C, W, exps  FLOPs/s, bytes/s of HBM, exponentials/s; Flash 3 is unknown where nobody says how fast these are
     """
     passes, rates = variants(Attention(S, N=N, K=K, H=H), M, window=w, sink_tokens=0, sharing=R), Rates(C, W, exps)
-    found = {}
+    numbers = {}
     for form in FORMS:
         p, overlaps = passes[form], form == "flash3"
         known = where(exps < inf, 1.0, nan) if overlaps else 1.0
@@ -68,7 +68,7 @@ def attention(S, N, K, H, w, M, R, C, W, exps, **_) -> dict:
         time = (t.lower if overlaps else in_turn(p, rates)) * known
         math, hbm, exp = (t.parts[resource] for resource in ("math", "hbm", "exps"))
         on_chip = maximum(math, exp) if overlaps else math + exp
-        found |= {
+        numbers |= {
             f"{form}_seconds": time,
             f"{form}_beside": time,  # a result stands in one place: behind its bar, or in the table
             f"{form}_bound": where(on_chip <= hbm, 1.0, where(math >= exp, 0.0, 2.0)) * known,
@@ -76,12 +76,12 @@ def attention(S, N, K, H, w, M, R, C, W, exps, **_) -> dict:
             f"{form}_flops": p.flops * known,
             f"{form}_held": (p.held + 0 * S) * known,  # also of a form that holds nothing it is traced
         }
-    fused, flash2, longest = found["fused_seconds"], found["flash2_seconds"], found["naive_seconds"]
-    return found | {
-        **{f"{form}_bar": minimum(found[f"{form}_seconds"] / longest, 1.0) for form in FORMS},
+    fused, flash2, longest = numbers["fused_seconds"], numbers["flash2_seconds"], numbers["naive_seconds"]
+    return numbers | {
+        **{f"{form}_bar": minimum(numbers[f"{form}_seconds"] / longest, 1.0) for form in FORMS},
         "w": w,
         "faster": fused / flash2,
-        "share": 100 * found["flash2_bytes"] / found["fused_bytes"],
+        "share": 100 * numbers["flash2_bytes"] / numbers["fused_bytes"],
     }
 
 

@@ -14,7 +14,7 @@
       out.push({ kind, over, n, far: between(over), block, moments, total: block * sum(moments.map(m => m.out)) });
       held *= kind === "AllGather" ? n : kind === "ReduceScatter" ? 1 / n : 1;
     };
-    const all = (kind, some) => some.forEach(a => go(kind, a));
+    const all = (kind, axes) => axes.forEach(a => go(kind, a));
     if (kind === "AllReduce") {
       const outer = [...axes], last = outer.pop(), ring = between(last) || (args[`w${last.toLowerCase()}`] && args[last] > 2);
       all("ReduceScatter", outer);
@@ -85,9 +85,9 @@
       const out = [], left = [];
       plan.routes.forEach((route, n) => route.forEach(([kind, , , hx, hy, , , over]) => {
         const [name, ...dims] = t.dims[n], whole = 2 * args[dims[0]] * args[dims[1]];
-        const held = whole / (hx ? args.X : 1) / (hy ? args.Y : 1), some = walks(t.films, t.kinds[kind], [...over], held, args);
-        left.push(t.kinds[kind] === "Permute" ? held : sum(some.map(w => w.total)));
-        for (const w of some) w.moments.forEach((m, k) => {
+        const held = whole / (hx ? args.X : 1) / (hy ? args.Y : 1), collectives = walks(t.films, t.kinds[kind], [...over], held, args);
+        left.push(t.kinds[kind] === "Permute" ? held : sum(collectives.map(w => w.total)));
+        for (const w of collectives) w.moments.forEach((m, k) => {
           const end = w.moments.length - 1, head = `${name}: ${w.kind} over ${w.over}, `;
           out.push([head + (k === end ? `end: ${bytes(w.total)} have left the busiest device.`
             : w.far ? `step ${k + 1} of ${end}: a device sends ${bytes(m.out * w.block)} over the network.`
