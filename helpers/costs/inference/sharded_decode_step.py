@@ -75,7 +75,7 @@ def mixed_works(replica: Replica, slice: Slice, Y, Z, B, S, T, cached, groups=No
     """A mixed step (`Replica.mixed_works`) as roofline's work of the fullest chip, links included: one pass of B + T tokens.
 
     Attention reads the share of the cache that its chip holds: with more ways than KV heads, copies; with a batch that Z
-    does not divide, the larger part. T = 0 is a decode step. `groups` are what `links` gives, for those who have asked before.
+    does not divide, the larger part. T = 0 is a decode step. `groups` are what `links` gives, if it was called before.
     The prompt of which T tokens are read is one sequence, so its cache lies on Y chips, one of Z: these attend to it, while
     all of Z share what lies over everything. The AllReduces carry B + T rows.
 
@@ -175,19 +175,19 @@ def prefill_works(replica: Replica, slice: Slice, Y, Z, T, B=1) -> dict[str, Wor
     return _on_a_chip(replica, n, work_by_role, sends, more, groups)
 
 
-def _priced(work_by_role: dict[str, Work], replica: Replica, slice: Slice, hop=None) -> Pass:
-    """At one chip's rates."""
-    C, ici, hop = slice.chip.rate(replica.math), slice.chip.link_bandwidth, slice.chip.hop if hop is None else hop
-    seconds = {role: time(work, C, slice.chip.hbm_bandwidth, hop=hop, ici=ici) for role, work in work_by_role.items()}
+def _priced(work_by_role: dict[str, Work], replica: Replica, slice: Slice) -> Pass:
+    """Seconds of each role at one chip's rates."""
+    chip, C = slice.chip, slice.chip.rate(replica.math)
+    seconds = {
+        role: time(work, C, chip.hbm_bandwidth, hop=chip.hop, ici=chip.link_bandwidth)
+        for role, work in work_by_role.items()
+    }
     return Pass({role: Time({"ici": 0.0} | t.parts) for role, t in seconds.items()})
 
 
 @formula
-def decode(replica: Replica, slice: Slice, Y, Z, B, S, hop=None, groups=None) -> Pass:
-    """Seconds of one decode step on a slice.
-
-    hop     in place of the chip's own
-    groups  as in `mixed_works`
+def decode(replica: Replica, slice: Slice, Y, Z, B, S, groups=None) -> Pass:
+    """Seconds of one decode step on a slice; `groups` as in `mixed_works`.
 
     >>> from helpers.costs.transformers.config import Config
     >>> s, c = Slice(chip("v5e"), (4, 4)), Config(4096, 64, 32, 8, 256, 16384, 32128, tied=True, norm="none")
@@ -195,7 +195,7 @@ def decode(replica: Replica, slice: Slice, Y, Z, B, S, hop=None, groups=None) ->
     >>> f"{1e3 * step.time.parts['hbm']:.1f} ms of HBM, {1e3 * step.time.parts['ici']:.1f} ms of links"   # Austin et al. 2025, question 4
     '17.3 ms of HBM, 1.0 ms of links'
     """
-    return _priced(mixed_works(replica, slice, Y, Z, B, S, 0, 0, groups), replica, slice, hop)
+    return _priced(mixed_works(replica, slice, Y, Z, B, S, 0, 0, groups), replica, slice)
 
 
 @formula
