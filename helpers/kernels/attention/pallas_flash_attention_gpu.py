@@ -147,11 +147,11 @@ def _up(n, side: int):
     return lax.div(jnp.maximum(n, 0) + side - 1, jnp.int32(side))
 
 
-def _side(length: int, max_side: int, name: str) -> int:
-    """A side of a block: `max_side`, or less where the sequence is short."""
-    if length < LEAST or length & (length - 1):
-        raise ValueError(f"a GPU's block has a power of two of {name}, {LEAST} or more, not {length}")
-    return min(length, _power(max_side))
+def _side(side: int, length: int, name: str) -> int:
+    """A side of a block: `side`, or less where the sequence's `length` is."""
+    if side < LEAST or side & (side - 1):
+        raise ValueError(f"a GPU's block has a power of two of {name}, {LEAST} or more, not {side}")
+    return min(side, _power(length))
 
 
 def _power(n: int) -> int:
