@@ -207,7 +207,8 @@ def fullest(mean_load, devices, occupancy=0.0):
     Counts vary by the root of their mean, and the largest of n normal variables is √(2·ln n) - 0.62 deviations out, to
     within 4 % for n up to 1,000 devices (`largest_normal` has it exactly).
 
-    occupancy  part of a device's places that is taken in the mean, where each can be taken once: they vary less, and not if all are
+    occupancy  share of a device's places that is taken in the mean, where each is taken once at most: counts vary less the fuller
+               devices are, and not at all at 1
 
     >>> fullest(100.0, 1), round(fullest(4.0, 8), 1), round(fullest(400.0, 8)), fullest(32.0, 8, occupancy=1.0)
     (100.0, 6.8, 428, 32.0)
@@ -270,10 +271,10 @@ def largest_normal(n: Count) -> float:
 def on_fullest(c: Config, deployment: Deployment, rows) -> Routed:
     """Experts of the fullest device, that some token goes to: each is cut over the chips that do not share them."""
     m, tokens = c.moe, rows * deployment.dp
-    some = met(m.E, m.k, tokens)
-    experts = minimum(fullest(some / deployment.ep, deployment.ep, some / m.E), m.E / deployment.ep)
-    most = fullest(tokens * m.k / deployment.ep, deployment.ep)
-    return Routed(rows, most / experts, experts, m.F * deployment.ep / deployment.group)
+    experts_met = met(m.E, m.k, tokens)
+    experts = minimum(fullest(experts_met / deployment.ep, deployment.ep, experts_met / m.E), m.E / deployment.ep)
+    choices = fullest(tokens * m.k / deployment.ep, deployment.ep)
+    return Routed(rows, choices / experts, experts, m.F * deployment.ep / deployment.group)
 
 
 @formula

@@ -151,11 +151,16 @@ def test_experts_met_are_those_that_chance_meets(E, k, tokens):
     assert min(k, E) <= met(E, k, tokens) + 1e-9 <= min(E, tokens * k) + 1e-6
 
 
-@walks([(4, 8), (32, 8), (100, 64), (16, 256)])
-def test_the_fullest_device_has_what_chance_gives_it(mean, n):
-    draw = np.random.default_rng(0)
-    most = draw.multinomial(mean * n, [1 / n] * n, size=2000).max(axis=1)
-    assert fullest(float(mean), n) == pytest.approx(most.mean(), rel=0.07)
+@walks([(4, 8, None), (32, 8, None), (100, 64, None), (16, 256, None), (16, 8, 32), (4, 64, 8), (3, 8, 4)])
+def test_the_fullest_device_has_what_chance_gives_it(mean, n, places):
+    draw, taken = np.random.default_rng(0), mean * n
+    counts = (
+        draw.multivariate_hypergeometric([places] * n, taken, 2000)
+        if places
+        else draw.multinomial(taken, [1 / n] * n, 2000)
+    )
+    occupancy = mean / places if places else 0.0
+    assert fullest(float(mean), n, occupancy) == pytest.approx(counts.max(axis=1).mean(), rel=0.07)
 
 
 @walks(MIXTURES)
