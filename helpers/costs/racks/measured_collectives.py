@@ -80,7 +80,7 @@ class Reached:
 
 
 REACHED = Reached()
-COUNTED = 1 / 0.92  # what NCCL counts for a tree over that of a ring over many, in any number of domains
+COUNTED = 1 / 0.92  # time that NCCL counts for a tree's bytes over a ring's: busBw * .92 in its src/graph/tuning.cc
 CHANNEL = 1.7e10  # bytes/s of a card below which a tree's channel of an A100, 20 GB/s of NVLink, has more
 
 
@@ -155,8 +155,9 @@ def measured_seconds(
     took = [collective_seconds(kind, V, group, rates(chip, name, tool, reached)) for name in names]
     if names == ["ring", "tree"] and chip.links == "ampere":
         counted = replace(rates(chip, "tree", tool, reached), algorithm=_tree_as_counted)
-        few = (domains <= 2) * (2 * chip.dcn_bandwidth < CHANNEL)  # at most two GPUs share a card
-        return where((collective_seconds(kind, V, group, counted) < took[0]) + few > 0, minimum(*took), took[0])
+        slow_cards = (domains <= 2) & (2 * chip.dcn_bandwidth < CHANNEL)  # at most two GPUs share a card
+        counts_tree = collective_seconds(kind, V, group, counted) < took[0]
+        return where(counts_tree | slow_cards, minimum(*took), took[0])
     return minimum(*took) if len(took) > 1 else took[0]
 
 
