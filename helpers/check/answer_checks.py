@@ -15,7 +15,7 @@ from operator import is_
 from typing import TYPE_CHECKING
 
 from . import progress, raised, record
-from .compare import as_before, asked, closed, copied, near, same, shown
+from .compare import as_before, closed, copied, near, same, selected, shown
 from .edge_cases import drawn
 from .how_off import CAUSES, Case, how_off
 from .likely_mistakes import Mistake, Mistakes, either
@@ -37,7 +37,7 @@ class Answer:
     rtol   relative tolerance of every comparison
     twice  what may have been counted twice, or once too few, where a value is off by exactly 2; "" if nothing can
     state  arguments are a state, such as a cache, which may be changed in place
-    only   entries of a dict, of which others are of other parts; all if there are none
+    only   names of a dict's entries that are judged, where the others belong to other parts; all if none is named
     """
 
     def __init__(self, answer, points: float, rtol: float = 1e-3, twice: str = CAUSES, state: bool = False, only=()):
@@ -60,7 +60,7 @@ class Answer:
 
     def gives(self, expected, *args, **kwargs) -> None:
         """For these arguments the value is `expected`, to within rtol; `...` in it matches anything."""
-        unseen, expected = _Hidden.now, asked(expected, self.only)
+        unseen, expected = _Hidden.now, selected(expected, self.only)
         if not unseen:
             self.shown.append((args, kwargs))
         self.given.append((expected, args))
@@ -74,7 +74,7 @@ class Answer:
         """
 
         cases, statement, only = [], len(self.todo), self.only
-        ours = (lambda **args: asked(reference(**args), only)) if only else reference
+        ours = (lambda **args: selected(reference(**args), only)) if only else reference
 
         def settings() -> list[tuple]:
             if not cases:
@@ -97,7 +97,7 @@ class Answer:
         return [*zip(cases, several(self.answer, cases))][::-1] if several and len(cases) > 1 else []
 
     def law(self, sentence: str, holds: Callable) -> None:
-        """`holds(f)` is true; if not, or if f raises, the learner reads the sentence; or the text that `holds` gives."""
+        """`holds(f)` is true. If not, or if f raises, the learner reads the sentence; `holds` may give a text in its place."""
         unseen = _Hidden.now
 
         def run():

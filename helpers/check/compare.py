@@ -100,15 +100,15 @@ def near(x, y, rtol: float = 1e-3) -> bool:
     return np.shape(x) == np.shape(y) and np.allclose(x, y, rtol, rtol / 10 * np.abs(y).max())
 
 
-def asked(value, only: Sequence[str]):
-    """What is asked for of a value: all of it, or these entries of a dict, None if it lacks one.
+def selected(value, names: Sequence[str]):
+    """The named entries of a dict, None if it lacks one; all of the value without names, or if it is no dict.
 
-    >>> asked({"a": 1, "b": 2}, ("b",)), asked({"a": 1}, ("b",)), asked(3, ())
+    >>> selected({"a": 1, "b": 2}, ("b",)), selected({"a": 1}, ("b",)), selected(3, ())
     ({'b': 2}, None, 3)
     """
-    if not only or not isinstance(value, Mapping):
+    if not names or not isinstance(value, Mapping):
         return value
-    return {name: value[name] for name in only} if all(name in value for name in only) else None
+    return {name: value[name] for name in names} if all(name in value for name in names) else None
 
 
 def copied(x):

@@ -228,9 +228,8 @@ def told(error: Exception, name: str, setting: Setting | None) -> str:
         return f"{name} is not done yet."
     if isinstance(error, KeyError) and setting is None:  # while it was asked how its arrays are cut
         return f"the entry {text(error)} is not done yet." if text(error) else "an entry is not done yet."
-    if (
-        setting is None and secret() and not isinstance(error, OffLimits)
-    ):  # nothing that a graded answer says is repeated
+    # Nothing that a graded answer says is repeated.
+    if setting is None and secret() and not isinstance(error, OffLimits):
         return f"the shardings of {name} cannot be read: an axis of the mesh cuts one dimension, once."
     if isinstance(error, (OffLimits, Unclear)):
         return f"{said_so.rstrip('.')}."
