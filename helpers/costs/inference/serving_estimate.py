@@ -168,7 +168,7 @@ class Server:
     def layer(self, layer: Layer, keys_seen) -> dict:
         """Seconds of one layer, by part.
 
-        Norms over all heads of queries and keys, as of MiniMax-M2, take a third sum over tp, of two squares of each row.
+        Norms over all heads of queries and keys, as of MiniMax-M2, take a third sum over tp: of a row's squares, queries' and keys'.
 
         >>> c = replace(model("llama-3-8b"), qk_norm="full")
         >>> s, normed = (Server(x, chip("H100"), Deployment(tp=8), ENGINES["vllm"]).decode(1, 1) for x in (model("llama-3-8b"), c))
@@ -180,8 +180,9 @@ class Server:
         sent = self.exchange(layer) if routed else 0.0
         grouped = engine.moe * engine.launch * k.experts * self.stored("experts").kernels if routed else 0.0
         sums = layer.kind.parts * self.sums(layer.sums, tp)
-        if getattr(self.config.mixer(layer.kind), "norm", "") == "full":  # MiniMaxText01RMSNormTP in vLLM
-            sums = sums + self.sums(4 * layer.sums / self.config.D, tp)
+        if getattr(self.config.mixer(layer.kind), "norm", "") == "full":
+            rows = layer.sums / self.config.D
+            sums = sums + self.sums(2 * 2 * rows, tp)  # two float32 a row: MiniMaxText01RMSNormTP in vLLM
         return {
             "products": sum(self.product(p) for p in layer.products if p.role != "experts"),
             "experts": sum(self.product(p) for p in routed) + grouped,
