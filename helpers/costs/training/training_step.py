@@ -331,7 +331,7 @@ def fullest(c: Config, chip: Chip, layout: Layout, ops: Operations, T, software:
 def _device(
     c: Config, layout: Layout, ops: Operations, kept_by_layer: list, position: str, device, logit_bytes: float
 ) -> dict:
-    """In what devices of a pipeline differ, for the "first", the "last" or one "between"; with one stage all are the same.
+    """What the "first" device of a pipeline, the "last" or one "between" has of its own; with one stage all have the same.
 
     Interleaved stages may count a table of the vocabulary as a layer, so that both ends have one fewer: LLaMA-3.1-405B has 126 layers
     on 16 devices (Dubey et al. 2024, section 3.3.2). Then the second device may be the fullest.

@@ -195,7 +195,7 @@ def loss(params: dict, tokens, c: Config, wrap_layer: Callable = lambda layer: l
 
 
 def empty_cache(c: Config, B: int, size: int, dtype=jnp.float32, spare_tokens: int = 0) -> list[dict]:
-    """Room for `size` tokens of B sequences: for each run of layers its stacked caches. A local layer has its window and those."""
+    """Room for `size` tokens of B sequences: for each run of layers its stacked caches. A local layer has its window and `spare_tokens`."""
     return [empty(c, n, B, min(size, (kind.window or size) + spare_tokens), dtype) for kind, n in runs(c)]
 
 
