@@ -120,20 +120,20 @@ def copied(x):
     return copy.deepcopy(x) if isinstance(x, np.ndarray | list | dict | set | bytearray) else x
 
 
-def as_before(x, copy) -> bool:
+def as_before(x, saved) -> bool:
     """Whether something still is what it was when it was copied.
 
     >>> a = [1, np.zeros(2)]; b = copied(a); a[1] += 1
     >>> as_before(a, b), as_before(b, copied(b))
     (False, True)
     """
-    if isinstance(copy, tuple | list):
-        return type(x) is type(copy) and len(x) == len(copy) and all(map(as_before, x, copy))
-    if isinstance(copy, dict):
-        return list(x) == list(copy) and all(as_before(x[k], v) for k, v in copy.items())
-    if isinstance(copy, np.ndarray):
-        return x.shape == copy.shape and x.tobytes() == copy.tobytes()
-    return x is copy or isinstance(copy, set | bytearray | Number | str) and x == copy
+    if isinstance(saved, tuple | list):
+        return type(x) is type(saved) and len(x) == len(saved) and all(map(as_before, x, saved))
+    if isinstance(saved, dict):
+        return list(x) == list(saved) and all(as_before(x[k], v) for k, v in saved.items())
+    if isinstance(saved, np.ndarray):
+        return x.shape == saved.shape and x.tobytes() == saved.tobytes()
+    return x is saved or isinstance(saved, set | bytearray | Number | str) and x == saved
 
 
 def sides(value):
