@@ -1,6 +1,7 @@
 """What decides whether a mistake shows is the same for everybody, and nothing takes the name of an answer."""
 
 import dis
+import json
 
 import pytest
 
@@ -74,3 +75,19 @@ def clashes(parts: list[tuple[str, str, str]]) -> list[str]:
 @pytest.mark.parametrize("topic", [path.stem for path in Tree().exercises])
 def test_nothing_takes_the_name_of_an_answer(topic):
     assert clashes(course.parts("".join(course.exercises(topic)))) == []
+
+
+@pytest.mark.parametrize("topic", [path.stem for path in Tree().exercises])
+def test_no_check_takes_the_name_of_a_function_that_answers_are_given(topic):
+    """Where stock nbgrader grades, checks and later answers share a kernel."""
+    cells = json.loads((Tree().notebooks / "given_cells.json").read_text(encoding="utf-8"))
+    functions = {
+        name: key
+        for key, statements in cells.items()
+        if key.startswith(topic[:4])
+        for statement in statements
+        if statement.startswith("def ")
+        for name in given(statement)
+    }
+    for grade_id, _, source in course.parts("".join(course.exercises(topic))):
+        assert not given(source) & functions.keys(), grade_id
