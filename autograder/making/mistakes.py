@@ -21,7 +21,7 @@ from nbformat import NotebookNode
 
 from autograder.places import SourceError
 from helpers.check import compare
-from helpers.check.compare import asked
+from helpers.check.compare import selected
 
 from . import bank, kept_values
 from .cells import function_name, meta
@@ -95,7 +95,7 @@ def filled(check: str, answer: str, scope: dict, mutants: Iterable[bank.Mutant])
         name = statement.value.func.value.id
         lines[statement.lineno - 1 : statement.end_lineno] = [
             *(f"{name}.wrong({text(m.mistake)}, {text(value)}, {written[i]})" for m, i, value in wrong),
-            *(f"{name}.gives({text(asked(value, stated.only))}, {given})" for value, given in zip(ours, written)),
+            *(f"{name}.gives({text(selected(value, stated.only))}, {given})" for value, given in zip(ours, written)),
         ]
         shown.update(m.mistake for m, *_ in wrong)
     return "\n".join(lines), [m for m, _ in edited if m.mistake not in shown]
@@ -173,8 +173,8 @@ def mistakes(
             value = ask(stated, args)
             wrong = _names_of_wrong(value, expected, stated.rtol)
             source = source or next(iter(wrong), None)
-            part = asked(value, stated.only)
-            differs = part is not None and compare.same(part, asked(expected, stated.only), stated.rtol) is not None
+            part = selected(value, stated.only)
+            differs = part is not None and compare.same(part, selected(expected, stated.only), stated.rtol) is not None
             if differs and (source in (None, *stated.only) or source in wrong):
                 found.append((mutant, i, value))
                 break
