@@ -122,6 +122,7 @@ def program(mesh: jax.sharding.Mesh, axis: str, f: Callable = ring, **options) -
 
     @jax.jit
     def run(q, k, v):
+        _checked(q, k, v, How(axis, **options))  # here too: on a device a refusal would name the sizes of a block
         T = q.shape[1]
         if T % n:
             raise ValueError(f"{n} devices do not share {T} tokens evenly: take a multiple of {n}")

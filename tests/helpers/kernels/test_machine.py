@@ -147,7 +147,7 @@ def test_best_waits_for_the_result():
 @pytest.mark.slow
 def test_measure_is_positive_and_frozen(monkeypatch, capsys):
     real = machine.runs
-    monkeypatch.setattr(machine, "runs", lambda run, budget=0, least=1: real(run, 0, 1))  # measured once, for speed
+    monkeypatch.setattr(machine, "runs", lambda run, budget=0, min_runs=1: real(run, 0, 1))  # measured once, for speed
     monkeypatch.setattr(machine, "_large", lambda: 2**16)
     m = machine.measure()
     assert min(m.flops, m.bandwidth, m.dispatch, m.elementwise, m.ridge) > 0
