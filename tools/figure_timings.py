@@ -20,7 +20,7 @@ from tests.browser import chromium
 from tests.helpers.figures.standalone import ROOT, size, write
 
 LIVE = re.compile(r"^```\{live\} ([\w-]+)$", re.M)
-MOST = {"planner": 100_000, "explorer": 28_000, "day": 30_000}  # bytes; on pages of their own
+MOST = {"planner": 100_000, "explorer": 22_000, "day": 30_000}  # bytes; on pages of their own
 SINCE = """(last) => performance.getEntriesByType("mark").find(m => m.name.endsWith(last)).startTime
     - performance.getEntriesByType("navigation")[0].responseEnd"""
 LAZY = "window.requestIdleCallback = () => {}"  # nothing is computed before a control moves

@@ -29,7 +29,7 @@ UNSEEN = """() => {
     const probe = document.body.appendChild(document.createElement("i"));
     const system = name => { probe.style.color = name; return getComputedStyle(probe).color; };
     const seen = ["CanvasText", "Highlight", "GrayText"].map(system), ground = system("Canvas");
-    const marks = [...document.querySelectorAll(".live-bar, [data-mark], .live-fill, .walks-frame rect")];
+    const marks = [...document.querySelectorAll(".live-bar, [data-mark], .live-fill")];
     return marks.filter(e => e.checkVisibility()).map(e => {
         const style = getComputedStyle(e), line = style.fill === "none" || e.tagName === "polyline";
         return [e.getAttribute("class"), e.matches(".live-bar") ? style.backgroundColor : line ? style.stroke : style.fill, ground];

@@ -1,14 +1,11 @@
-"""The explorer's own page against the planner and the simulation of collectives in Python."""
+"""The explorer's own page against the planner in Python."""
 
 import random
 
 import pytest
 
-from helpers.costs.sharding import collective_steps
-from helpers.costs.sharding.sharded_array import Axis
-from helpers.figures.sharding.explorer.figure import NOTHING, RESULTS
+from helpers.figures.sharding.explorer.figure import RESULTS
 from helpers.figures.sharding.explorer.plans import step_time
-from helpers.figures.sharding.explorer.walks import walk
 from tests.helpers.figures.standalone import SET, follow, link, strays
 from tests.tiers import repeats
 
@@ -18,20 +15,8 @@ SAYS = """() => ({
     results: Object.fromEntries([...document.querySelectorAll("[data-result]")].map(c => [c.dataset.result, c.textContent])),
     lines: [...document.querySelector("[data-lines]").rows].map(r => [...r.cells].map(c => c.textContent)),
     menu: [...document.querySelector("[name=plan]").options].map(o => o.textContent),
-    words: document.querySelector("[data-words]").textContent,
-    spoken: document.querySelector("[name=step]").getAttribute("aria-valuetext"),
-    place: document.querySelector("[name=step]").nextElementSibling.textContent,
     status: document.querySelector("[role=status]").textContent,
 })"""
-# What is drawn, as numbers: how dark each cell is, which edges are thick, which words stand in it.
-PARTS = """box => [...box.children].map(e => e.tagName === "rect"
-    ? ["x", "y", "fill-opacity", "stroke-width"].map(a => +e.getAttribute(a)) : e.textContent)"""
-DRAWN = f"() => ({PARTS})(document.querySelector('.walks-frame'))"
-FROM_TEXT = f"""svg => {{
-    const box = document.createElementNS("http://www.w3.org/2000/svg", "svg");
-    box.innerHTML = svg;
-    return ({PARTS})(box);
-}}"""
 NUMBERS = """cases => {
     const [data, compute] = window.liveFigures[0], box = document.getElementById(data.id);
     const { find } = window.livePlans(data, compute, box, { ...window.liveWords, text: String });
@@ -53,46 +38,29 @@ def draw(figure, seed: int) -> dict:
 
 
 def expected(figure, chosen=None) -> dict:
-    said, shown = figure.said(chosen), figure.frames(chosen)
-    at = min(int((chosen or {}).get("step", 0)), max(0, len(shown) - 1))
-    words = shown[at][0] if shown else NOTHING
+    said = figure.said(chosen)
     return {
         "results": {r.name: said[r.name] for r in RESULTS},
         "lines": [list(row) for row in figure.rows(chosen)],
         "menu": [f"{k + 1}. {what}: {time}" for k, (what, time) in enumerate(figure.listed(chosen))],
-        "words": words,
-        "spoken": words,
-        "place": f"{at + 1} of {len(shown)}" if shown else "none",
         "status": figure.sentence(chosen),
     }
 
 
-def drawn(page, figure, chosen) -> tuple[list, list]:
-    """The frame on the page, and Python's."""
-    shown = figure.frames(chosen)
-    want = shown[min(chosen["step"], len(shown) - 1)][1] if shown else ""
-    return page.evaluate(DRAWN), page.evaluate(FROM_TEXT, want)
-
-
-def test_forty_settings_and_their_frames_read_as_python_says(page, figure):
+def test_forty_settings_read_as_python_says(page, figure):
     for seed in range(repeats(6, 40)):
         chosen, r = draw(figure, seed), random.Random(seed)
         page.evaluate(SET, chosen)
         assert page.evaluate(SAYS) == expected(figure, chosen), chosen
         chosen["plan"] = r.randrange(len(figure.listed(chosen)))
         page.evaluate(SET, chosen)
-        frames_ = figure.frames(chosen)
-        chosen["step"] = r.randrange(len(frames_)) if frames_ else 0
-        page.evaluate(SET, chosen)
         assert page.evaluate(SAYS) == expected(figure, chosen), chosen
-        got, want = drawn(page, figure, chosen)
-        assert got == want, chosen
 
 
 def test_three_hundred_settings_number_for_number(page, figure):
     cases = [draw(figure, seed) for seed in range(2000, 2000 + repeats(75, 300))]
     for chosen, got in zip(cases, page.evaluate(NUMBERS, cases), strict=True):
-        (best, *_), _, chip = figure.ranked(chosen)
+        (best, *_), chip = figure.ranked(chosen)
         parts, values = best.time(chip).parts, figure.found(chosen)
         want = {"math": parts["math"], "memory": parts["hbm"], "links": parts["ici"], "network": parts.get("dcn", 0.0)}
         steps = [step_time(h, a, best, chip) for a, some in zip(best.operands, best.hops) for h in some]
@@ -107,38 +75,22 @@ def test_every_mesh_and_sharding_can_be_chosen(figure):
     assert "v5p" in menus["chip"] and "H100" not in menus["chip"]
 
 
-@pytest.mark.parametrize("axis", [Axis(2, wraps=False), Axis(4, wraps=False), Axis(4), Axis(8), Axis(16)], ids=str)
-def test_all_arrives(axis):
-    """At the end of a gather all blocks are everywhere, of a scatter every sum is whole, of an exchange all is at home."""
-    n = axis.n
-    unit = lambda v: tuple(tuple(v if d == b else 0 for b in range(n)) for d in range(n))  # noqa: E731
-    assert walk("AllGather", "X", axis, 1.0).moments[-1].held == ((1,) * n,) * n
-    assert walk("ReduceScatter", "X", axis, 1.0).moments[-1].held == unit(n)
-    assert walk("AllToAll", "X", axis, 1.0).moments[-1].held == unit(n)
-    assert walk("AllReduce", "X", axis, 1.0).moments[-1].held == ((n,) * n,) * n
-    assert walk("AllGather", "X", axis, 3.0).out >= 3.0 * collective_steps.all_gather(axis).busiest
-
-
-def test_the_keyboard_picks_a_plan_and_a_frame_and_both_can_be_linked_to(page, figure):
+def test_the_keyboard_picks_a_plan_and_it_can_be_linked_to(page, figure):
     page.reload()
     page.get_by_label("Plan, the cheapest first").focus()
     page.keyboard.press("ArrowDown")
-    page.get_by_label("Frame", exact=True).focus()
-    page.keyboard.press("ArrowRight")
     page.keyboard.press("Tab")
-    assert page.evaluate(SAYS) == expected(figure, {"plan": 1, "step": 1})
+    assert page.evaluate(SAYS) == expected(figure, {"plan": 1})
     address = link(page)
-    assert "plan=1" in address and "step=1" in address
+    assert "plan=1" in address
     follow(page, address)
-    assert page.evaluate(SAYS) == expected(figure, {"plan": 1, "step": 1})
+    assert page.evaluate(SAYS) == expected(figure, {"plan": 1})
     page.get_by_label("Chip", exact=True).focus()
-    page.keyboard.press("ArrowDown")  # another setting: its cheapest plan, from the start
-    assert page.evaluate(SAYS)["place"].startswith("1 of") and page.locator("[name=plan]").input_value() == "0"
-    for query in ("plan=99&step=99&a=nonsense", "plan=-1&step=1.5&a=nonsense"):
+    page.keyboard.press("ArrowDown")  # another setting: its cheapest plan
+    assert page.locator("[name=plan]").input_value() == "0"
+    for query in ("plan=99&a=nonsense", "plan=-1&a=nonsense"):
         follow(page, f"{address.split('#')[0]}#live-explorer?{query}")
         assert page.evaluate(SAYS) | {"status": ""} == expected(figure) | {"status": ""}
         assert strays(page) == query.replace("=", " = ").replace("&", ", ")
-    follow(page, f"{address.split('#')[0]}#live-all-gather?plan=1&step=1")  # meant for another figure
+    follow(page, f"{address.split('#')[0]}#live-all-gather?plan=1")  # meant for another figure
     assert page.evaluate(SAYS) == expected(figure)
-    page.get_by_role("button", name="Play").press("ArrowRight")
-    assert "step=1" in link(page)
