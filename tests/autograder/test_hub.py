@@ -245,7 +245,7 @@ def test_nobody_takes_the_exchange_of_whoever_teaches(monkeypatch):
 def test_collect_takes_what_students_put_there_themselves(tmp_path, monkeypatch):
     """A link to the teacher's files, another's name, no time, too much or a pipe costs whoever sent it, and nobody else.
 
-    Where names are of no accounts, nbgrader's `check_owner` is off, and all are taken at their word.
+    Where names are of no accounts, all share the teacher's, or nbgrader's `check_owner` is off: they are taken at their word.
     """
     needs(os.geteuid() == 0, "needs root, to put there what is others'")
     monkeypatch.setenv("HOME", str(tmp_path))
@@ -261,6 +261,7 @@ def test_collect_takes_what_students_put_there_themselves(tmp_path, monkeypatch)
         return place
 
     _, linked, full, piped, other = (sent(name, name) for name in ("daemon", "bin", "sys", "games", "lp"))
+    sent("ada", "root")
     sent("daemon", "bin", "2026-11-09 10:00:00 UTC").joinpath("exercises.ipynb").write_text("{}")
     sent("lp", "lp", "no time")
     (linked / "exercises.ipynb").unlink()
@@ -272,11 +273,11 @@ def test_collect_takes_what_students_put_there_themselves(tmp_path, monkeypatch)
     other.symlink_to(what.notebook("source").parent)
     os.lchown(other, pwd.getpwnam("lp").pw_uid, 0)
     assert course.run(course.api(what.config()).collect, TOPIC) == (True, "")
-    assert what.students == ["bin", "daemon", "games"]
+    assert what.students == ["ada", "bin", "daemon", "games"]
     assert what.sent("bin").why == "The submitted notebook is a link, not a file."
     assert what.sent("daemon").data == what.notebook("release").read_bytes() == what.sent("games").data
     assert what.sent("games").stamp == b"2026-11-02 10:00:00 UTC"
-    sent("lin", "root")
+    sent("lin", "lp")
     part = what.notebook("submitted", "lin").parent.with_name(f"{TOPIC}.part")  # as a run leaves it that is stopped
     part.mkdir(parents=True)
     (part / "exercises.ipynb").write_text('{"ce')
