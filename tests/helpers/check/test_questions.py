@@ -8,7 +8,7 @@ import pytest
 
 from autograder.places import reading_of
 from helpers import check, prose
-from helpers.check.questions import Question, number, parse, verdict
+from helpers.check.questions import WITHIN, Question, number, parse, verdict
 
 ROOT = Path(__file__).resolve().parents[3]
 ASK = re.compile(r"^:::\{ask\}\n(.*?)^:::$", re.M | re.S)
@@ -18,8 +18,8 @@ OPTION = re.compile(r"^:(unit|within): (.*)$")
 def question(block: str) -> Question:
     lines = block.splitlines()
     options = dict(m.groups() for line in lines if (m := OPTION.match(line)))
-    within = {"within": float(options["within"])} if "within" in options else {}
-    return parse([line for line in lines if not OPTION.match(line)], options.get("unit"), **within)
+    tolerance = float(options.get("within", WITHIN))
+    return parse([line for line in lines if not OPTION.match(line)], options.get("unit"), tolerance)
 
 
 def questions(chapter: str) -> list[Question]:
