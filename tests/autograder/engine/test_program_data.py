@@ -287,7 +287,7 @@ from helpers.kernels.attention.masks import CAUSAL
 from tests.helpers.kernels.attention.reference import close, draw, pulled
 def alone(*arrays):
     return pulled(lambda q, k, v: dense_attention.attention(q, k, v, CAUSAL))(*arrays)
-given, over = draw(2, 13, 13, 4, 2, 4), ring_attention.program(mesh.mesh((8,), ("X",)), "X")
+given, over = draw(2, 16, 16, 4, 2, 4), ring_attention.program(mesh.mesh((8,), ("X",)), "X")
 close(jax.jit(pulled(over))(*given), jax.jit(alone)(*given), 1e-5)
 """
 
