@@ -41,6 +41,7 @@ def exercises(topic: str) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("topic", TOPICS)
+@pytest.mark.sample(quick=2)
 def test_a_page_says_nothing_of_cells_and_checks(topic):
     released = Tree().released(topic).read_text(encoding="utf-8")
     assert CELLS.search(released)  # so this can fail
