@@ -17,9 +17,9 @@ CORE = {
     "ch03_transformers": 5600,
     "ch04_training": 4400,
     "ch05_inference": 4000,
-    "ch06_attention": 4650,
-    "ch07_racks": 3650,
-    "ch08_experts": 3350,
+    "ch06_attention": 4100,
+    "ch07_racks": 3300,
+    "ch08_experts": 3100,
 }
 """Words of a core at most; one also has at most `ASKS` questions and as many boxes "To keep"."""
 ASKS, PAGES, PAGE = 12, 4, 2500  # a core's questions, a chapter's pages further down, words of such a page
