@@ -29,7 +29,6 @@ MODULES = {
     "attention": "attention.forms_side_by_side",
     "flash-memory": "attention.flash_memory_film",
     "ring-steps": "attention.ring_film",
-    "two-tier-all-reduce": "racks.hierarchical_film",
     "cluster": "racks.collective_times.figure",
     "expert-dispatch": "experts.dispatch_film",
     "expert-layer": "experts.expert_layer",

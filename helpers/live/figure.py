@@ -26,7 +26,6 @@ class LiveFigure:
 
     sentence  said after each change: {name} of a control or result stands for its text
     unknown   said instead where a result is unknown: why it is
-    preset    from the same settings what sizes may follow besides what menus give
     table     none: a row for each result with a label
     hint, rules  what stands above the controls, and below the figure
     """
@@ -41,7 +40,6 @@ class LiveFigure:
     drawing: Plot | Boxes | None = None
     table: Rows | Columns | None = None
     unknown: str = ""
-    preset: Callable[..., dict[str, float]] | None = None
     hint: str = ""
     rules: str = ""
     runners = ("grids.js", "settings.js", "figure_controls.js")  # the scripts that it wants
@@ -66,8 +64,7 @@ class LiveFigure:
         at |= {name: x for name, x in self._options(chosen).items() if not isinstance(x, str)}
         moved = {c.name: chosen[c.name] for c in sizes if c.name in (chosen or {})}
         at = {name: float(x) for name, x in (at | moved).items()}
-        given = at | (self.preset(**at) if self.preset else {})
-        followed = {c.name: given[c.follows] for c in sizes if c.follows and c.name not in moved}
+        followed = {c.name: at[c.follows] for c in sizes if c.follows and c.name not in moved}
         return at | {name: x for name, x in followed.items() if x == x}
 
     def values(self, chosen: Mapping[str, float | str] | None = None) -> dict[str, float]:
@@ -90,8 +87,9 @@ class LiveFigure:
         return counted(filled(self.unknown if lacks else self.sentence, self.said(chosen)))
 
     def script(self) -> str:
-        """The data and the traced functions as one call of JavaScript."""
-        functions = ",\n".join(_javascript(f, self.arguments) for f in (self.function, self.preset) if f)
+        """The data and the traced function as one call of JavaScript."""
+        names = self.arguments
+        traced = javascript(lambda *numbers: self.function(**dict(zip(names, numbers))), *[8.0] * len(names))
         data = {
             "id": f"live-{self.name}",
             "args": self.arguments,
@@ -103,14 +101,13 @@ class LiveFigure:
             "say": self.sentence,
             "unknown": self.unknown,
         }
-        return pushed(data, functions)
+        return pushed(data, traced)
 
     def html(self) -> str:
         """The figure, its table, and its controls, which stay hidden until the script has started."""
         key, at, values, said = f"live-{self.name}", self.settings(), self.values(), self.said()
-        given = at | (self.preset(**at) if self.preset else {})
         controls = "".join(
-            c.html(key, not c.follows or given[c.follows] == given[c.follows], at[c.name])
+            c.html(key, not c.follows or at[c.follows] == at[c.follows], at[c.name])
             if isinstance(c, Size)
             else c.html(key)
             for c in self.controls
@@ -134,7 +131,3 @@ def pushed(data: Mapping, functions: str) -> str:
     """What a figure hands to `figure_controls.js`, as one call of JavaScript."""
     text = json.dumps(data, separators=(",", ":"), ensure_ascii=False).replace("</", "<\\/")
     return f"(window.liveFigures=window.liveFigures||[]).push([{text},\n{functions}]);"
-
-
-def _javascript(function: Callable[..., dict[str, float]], names: tuple[str, ...]) -> str:
-    return javascript(lambda *numbers: function(**dict(zip(names, numbers))), *[8.0] * len(names))

@@ -29,7 +29,7 @@
 
   const words = window.liveWords = { text, whole, fill };
 
-  function start([data, compute, preset]) {
+  function start([data, compute]) {
     const box = document.getElementById(data.id), form = box.querySelector("form");
     if (!form.hidden) return; // a second figure on the page loads this file again
     const status = box.querySelector("[role=status]");
@@ -40,7 +40,7 @@
     const find = own?.find ?? (args => compute(...data.args.map(name => args[name])));
     const px = v => data.x[0] + data.x[1] * Math.log10(v), py = v => data.y[0] + data.y[1] * Math.log10(v);
 
-    const set = { ...window.liveSettings(data, form, preset, whole), ...own };
+    const set = { ...window.liveSettings(data, form, whole), ...own };
     const bars = data.results.map(r => r.share && box.querySelector(`[data-bar="${r.name}"]`));
     const rows = Object.entries(data.rows ?? {}).map(([name, label]) => [box.querySelector(`[data-row="${name}"]`), label]);
 

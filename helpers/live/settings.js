@@ -1,6 +1,6 @@
-// The settings of a figure as data: what its controls say, and as a link. A size follows what a menu or the function `preset` gives
+// The settings of a figure as data: what its controls say, and as a link. A size follows what a menu gives
 // it until a reader moves it, and again once a control moves that it names in `until`.
-window.liveSettings = ({ args, controls }, form, preset, whole) => {
+window.liveSettings = ({ args, controls }, form, whole) => {
   const fields = form.elements, { size, set, move } = window.liveGrids(fields), own = new Set();
   const sizes = controls.filter(c => c.grid), menus = controls.filter(c => c.options);
   const first = {};
@@ -10,9 +10,8 @@ window.liveSettings = ({ args, controls }, form, preset, whole) => {
     const at = Object.fromEntries(args.map(name => [name, NaN]));
     for (const c of sizes) at[c.name] = size(c);
     for (const c of menus) Object.assign(at, c.options[fields[c.name].value]);
-    const given = preset ? { ...at, ...preset(...args.map(name => at[name])) } : at;
     for (const c of sizes.filter(c => c.follows)) {
-      const value = given[c.follows], used = !Number.isNaN(value);
+      const value = at[c.follows], used = !Number.isNaN(value);
       first[c.name] = used ? value : NaN;
       fields[c.name].disabled = !used;
       if (used && !own.has(c.name)) set(c, at[c.name] = value);

@@ -1,1 +1,1 @@
-"""Live figures of chapter 7: `collective_times`, and `hierarchical_film`."""
+"""The live figure of chapter 7: `collective_times`."""

@@ -27,9 +27,8 @@ def draw(figure, seed: int) -> dict:
     r = random.Random(seed)
     at = {c.name: r.choice(list(c.options)) for c in figure.controls if isinstance(c, Choice)}
     there, share = figure.settings(at), r.choice((0, 0.2, 1))
-    given = there | (figure.preset(**there) if figure.preset else {})
     for c in figure.controls:
-        free = isinstance(c, Size) and (not c.follows or (given[c.follows] == given[c.follows] and r.random() < share))
+        free = isinstance(c, Size) and (not c.follows or (there[c.follows] == there[c.follows] and r.random() < share))
         at |= {c.name: r.choice(c.grid)} if free else {}
     if "K" in at and r.random() < 0.6:
         N = at.get("N", there["N"])

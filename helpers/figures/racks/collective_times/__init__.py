@@ -1,1 +1,1 @@
-"""How long a collective takes on hosts, racks and slices, tier by tier, under every algorithm, and what would hide it."""
+"""How long a collective takes on hosts, racks and slices, tier by tier, under every algorithm."""

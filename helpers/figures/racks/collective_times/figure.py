@@ -5,15 +5,16 @@ from functools import partial
 
 from helpers.costs.racks.tiered_collectives import HOP_DCN
 from helpers.costs.rooflines.chips import CHIPS, chip
+from helpers.costs.transformers.parameters_and_flops import parameters
+from helpers.costs.transformers.public_models import model
 from helpers.live.controls import Choice, Size
 from helpers.live.drawings import Box, Boxes, Follows, Label
 from helpers.live.figure import LiveFigure
 from helpers.live.tables import Columns, Result
 from helpers.live.words import reading
 
-from .times import GROUP, KINDS, NAMES, ROW, SLOTS, Machine, collective, sizes, usual
+from .times import GROUP, KINDS, NAMES, ROW, SLOTS, Machine, collective
 
-MODELS = ("llama-3-8b", "llama-3-70b", "llama-3.1-405b", "mixtral-8x7b", "qwen-3-235b-a22b", "deepseek-v3")
 MACHINES = {
     "H100 hosts of 8": Machine("H100", (8,), "host"),
     "H100 hosts of 8, uplinks 4:1": Machine("H100", (8,), "host", 4.0),
@@ -21,20 +22,15 @@ MACHINES = {
     "TPU v5p slices of 4×4×8": Machine("v5p", (4, 4, 8), "slice"),
     "TPU v7 slices of 4×4×8": Machine("v7", (4, 4, 8), "slice"),
 }
-SENT = {  # the collective, what it sends, arithmetic that could hide it, whether there is more of it with more tokens
-    "AllGather of a layer's weights (FSDP)": ("AllGather", "A layer's weights", "the layer's forward pass", 0),
-    "ReduceScatter of a layer's gradients (FSDP)": (
-        "ReduceScatter",
-        "A layer's gradients",
-        "the layer's backward pass",
-        0,
-    ),
-    "AllReduce of a layer's gradients (DP)": ("AllReduce", "A layer's gradients", "the layer's backward pass", 0),
-    "AllReduce of activations (TP)": ("AllReduce", "Activations", "the MLP's forward pass", 1),
-    "AllToAll of tokens to experts (EP)": ("AllToAll", "Tokens", "half of the experts' forward pass", 1),
+COLLECTIVES = {
+    "AllReduce": {"kind": KINDS.index("AllReduce"), "adds": 1},
+    "AllGather": {"kind": KINDS.index("AllGather"), "adds": 0},
+    "ReduceScatter": {"kind": KINDS.index("AllGather"), "adds": 0},  # takes as long
+    "AllToAll": {"kind": KINDS.index("AllToAll"), "adds": 0},
 }
-*SOME, LAST = (name for name in MODELS if sizes(name)["E"])
-MIXTURES = f"{', '.join(SOME)} or {LAST}"
+LLAMA = model("llama-3-70b")
+GRADIENTS = 2 * (parameters(LLAMA).attention + parameters(LLAMA).mlp) // LLAMA.L
+"""Bytes of the gradients of one of its layers."""
 COLUMNS = {
     "in_bytes": "inside, bytes",
     "in_hops": "inside, hops",
@@ -42,17 +38,7 @@ COLUMNS = {
     "out_hops": "across, hops",
     "lower": "at least",
 }
-GROWS = (
-    "Hiding it takes {need} on each chip at peak: with {b} tokens on each chip {work} has {have}, which is {enough}. "
-)
 WORDS = (
-    Result("wrong", words=(
-        "{what} by {collective} over {n} {unit}s in {count}: {best} at least {lower}. Most of that is {by}, and bytes take longer {tier}; "
-        "{cut} {hide}",
-        "{model} has no experts to send tokens to: choose " + MIXTURES + ", another collective, or a size V of your own.",
-        "The {E} experts of {model} cannot be spread over {n} {unit}s. {most}another model or a size V of your own.",
-    )),
-    Result("what", words=("{sends} of {model}, {size},", "{size} of your own")),
     Result("count", words=("1 {domain}", "{m} {domain}s")),
     Result("best", words=("{first} takes", "the fastest is {first}, with", "each algorithm takes")),
     Result("first", words=tuple(NAMES.values())),
@@ -64,18 +50,8 @@ WORDS = (
     )),
     Result("side", words=("one {unit}", "one {domain}", f"{GROUP} {{domain}}s", "half a {domain}")),
     Result("made", words=("", " for a ReduceScatter and an AllGather")),
-    Result("hide", words=(
-        "Hiding it takes {need} on each chip at peak.",
-        "Hiding it takes {need} on each chip at peak: {work} has as many from {tokens} tokens on each chip on, so {b} are {enough}.",
-        GROWS + "Bytes and arithmetic grow with the tokens, hops do not, so it hides from {tokens} tokens on.",
-        GROWS + "Its bytes grow as the arithmetic does and take longer, so more tokens do not hide it.",
-    )),
-    Result("enough", words=("too few", "enough", "too little", "enough")),
-    Result("most", words=("Take at most {fits}, ", "Even one {domain} has more chips than that: take ")),
-    Result("fits", words=("{fit} {domain}", "{fit} {domain}s")),
-    *(Result(name, unit="count") for name in ("n", "E", "fit", "tokens")),
+    Result("n", unit="count"),
     *(Result(name, unit="s") for name in ("lower", "bound")),
-    *(Result(name, unit="FLOPs") for name in ("need", "have")),
     Result("size", unit="B"),
 )  # fmt: skip
 
@@ -95,15 +71,9 @@ def _machine(n: int, machine: Machine) -> dict[str, float | str]:
     if not c.axes and not c.switch_adds:
         adding = ", ".join(sorted(c.name for c in CHIPS.values() if c.switch_adds))
         raise ValueError(f"the page has GPUs whose switch adds, {adding}, not {machine.chip_name}")
-    rates = {"W": c.link_bandwidth, "card": c.dcn_bandwidth, "up": machine.uplink, "hop": c.hop, "C": c.rate()}
+    rates = {"W": c.link_bandwidth, "card": c.dcn_bandwidth, "up": machine.uplink, "hop": c.hop}
     words = {"domain": machine.domain, "unit": c.kind.upper()}
     return {"machine": n, "torus": int(bool(c.axes)), "g": machine.g} | rates | words
-
-
-def _sent(n: int, kind: str, sends: str, work: str, grows: int) -> dict[str, float | str]:
-    place = KINDS.index("AllGather" if kind == "ReduceScatter" else kind)
-    words = {"collective": kind, "sends": sends, "work": work}
-    return {"sent": n, "kind": place, "adds": int(kind == "AllReduce"), "grows": grows} | words
 
 
 HEAD, SLOT, BAR, STEP = 34, 66, 13, 19  # height of the legend, of an algorithm, of a bar, and from one to the next
@@ -140,35 +110,29 @@ FIGURE = LiveFigure(
     name="cluster",
     title="A collective on a cluster",
     function=partial(collective, tuple(MACHINES.values())),
-    preset=usual,
     controls=(
-        Choice("model", "Model", "llama-3-70b", {name: sizes(name) for name in MODELS}),
         Choice(
             "machine",
             "Machine",
             "H100 hosts of 8",
             {text: _machine(n, of) for n, (text, of) in enumerate(MACHINES.items())},
         ),
-        Choice(
-            "sent", "Collective", list(SENT)[2], {text: _sent(n, *row) for n, (text, row) in enumerate(SENT.items())}
-        ),
+        Choice("collective", "Collective", "AllReduce", COLLECTIVES),
         Size("m", "Hosts, racks or slices", 16, 1, 128, steps=(1, 2, 3, 4, 5, 6, 8, 12, 16, 24, 32, 64, 96, 128)),
-        Size("b", "Tokens on each chip", 2048, 16, 32768, parts=2),
-        Size("V", "V, bytes", 2**30, 2**10, 2**40, follows="usual", until=("model", "sent", "b")),
+        Size("V", "V, bytes", GRADIENTS, 2**10, 2**40),
     ),
     results=(*(r for k in range(SLOTS) for r in _row(k)), *WORDS),
     drawing=Boxes(Follows("rows", SLOT, "", HEAD), (*LEGEND, *(shape for k in range(SLOTS) for shape in _bars(k)))),
     table=Columns("algorithm", {f"row{k}": f"{{row{k}_name}}" for k in range(SLOTS)}, COLUMNS),
-    sentence="{wrong}",
+    sentence="{size} by {collective} over {n} {unit}s in {count}: {best} at least {lower}. Most of that is {by}, and bytes take longer "
+    "{tier}; {cut}",
     alt="Two bars for each algorithm, its bytes inside the domains and its bytes across them, each with all of its hops behind them; a "
     "line at the time that the bottleneck cut allows. The table has the numbers.",
-    hint="Choose a model, a machine and what is sent; they set the size V, which you can move as well.",
+    hint="Choose a machine and a collective, then move the size V.",
     rules="Bytes are floors: published rates, of one direction of each link, and both tiers busy at once, so the longer bar of an "
     "algorithm counts. Hops follow each other, so each bar has those of both tiers, and they are estimates. "
     f"A hop takes {reading(chip('H100').hop, 's')} over NVLink, {reading(chip('v5p').hop, 's')} over ICI and, as an order of "
-    f"magnitude, {reading(HOP_DCN, 's')} over the network; over slices no hops are counted but an AllToAll's. Numbers are bf16. "
-    "A layer is its matrices, of a mixture those of a layer with experts. V is the whole array, for an AllToAll all shards together, in "
-    "which each copy of a token travels alone, and all messages at once, in one hop of each tier; half of the experts' arithmetic hides "
-    "it, and the other half the way back. TP and EP take all chips. A switch (NVLS) adds or copies inside a domain, and two trees add "
-    f"across. Uplinks 4:1 are those of groups of {GROUP} hosts.",
+    f"magnitude, {reading(HOP_DCN, 's')} over the network; over slices no hops are counted but an AllToAll's. V is the whole array, "
+    "for an AllToAll all shards together, whose messages travel at once, in one hop of each tier. A switch (NVLS) adds or copies "
+    f"inside a domain, and two trees add across. Uplinks 4:1 are those of groups of {GROUP} hosts.",
 )

@@ -1,4 +1,4 @@
-"""What the live figure of chapter 7 computes: a collective on a cluster under each algorithm, its cut, and what would hide it.
+"""What the live figure of chapter 7 computes: a collective on a cluster under each algorithm, and its cut.
 
 Every number comes from `costs.racks`; tests hold `collective` against `cluster_time` and `bottleneck`.
 """
@@ -20,9 +20,7 @@ from helpers.costs.racks.tiered_collectives import (
 )
 from helpers.costs.rooflines.chips import chip
 from helpers.costs.rooflines.hardware import Chip, Slice
-from helpers.costs.transformers.parameters_and_flops import parameters
-from helpers.costs.transformers.public_models import model
-from helpers.numeric import ceil, choose, maximum, nonzero, where
+from helpers.numeric import choose, maximum, nonzero, where
 
 KINDS = ("AllGather", "AllReduce", "AllToAll")  # a ReduceScatter takes as long as an AllGather
 NAMES = {
@@ -136,68 +134,16 @@ def tightest(machine: Machine, kind: str, V, m) -> dict:
     return choose(where(m == 1, 0, where(m > GROUP, 2, 1)), [partial(slowest, some) for some in sides(machine)])
 
 
-def load(P, A, M, X, D, k, b, n) -> tuple:
-    """V of every entry of SENT on n chips of b tokens each, then the FLOPs of a chip that stand beside it, in bf16.
-
-    P  parameters in the matrices of a layer, A those that a token meets
-    M  those of its MLP, or of the experts that a token meets; X of its k routed experts alone
-    """
-    return 2 * P, 2 * P, 2 * P, 2 * b * n * D, 2 * b * n * k * D, 2 * A * b, 4 * A * b, 4 * A * b, 2 * M * b, X * b
-
-
-def hiding(b, math, moved, hops, grows):
-    """Tokens on each chip from which bytes and hops hide behind arithmetic that takes `math` seconds with b tokens.
-
-    grows  1 if bytes grow with the tokens, as the arithmetic does, and only hops stay: then infinite, if bytes alone take longer
-
-    >>> hiding(2048, 4.0, 2.0, 2.0, 0), hiding(2048, 4.0, 2.0, 2.0, 1), hiding(2048, 4.0, 5.0, 2.0, 1)
-    (2048.0, 2048.0, inf)
-    """
-    growing = where(math > moved, hops / where(math > moved, math - moved, 1.0), inf)
-    return b * where(grows > 0, growing, (moved + hops) / nonzero(math))
-
-
-def sizes(name: str) -> dict[str, int]:
-    """Sizes of a layer of a model as `load` wants them, of a mixture one with experts; and E, 0 where there are none.
-
-    >>> sizes("llama-3-70b")
-    {'P': 855638016, 'A': 855638016, 'M': 704643072, 'X': 0, 'D': 8192, 'k': 0, 'E': 0}
-    """
-    c = model(name)
-    p, moe, mixed = parameters(c), c.moe, sum(n for kind, n in c.groups if kind.moe)
-    attention = p.attention // c.L
-    if not moe:
-        mlp = p.mlp // c.L
-        return {"P": attention + mlp, "A": attention + mlp, "M": mlp, "X": 0, "D": c.D, "k": 0, "E": 0}
-    one, rest = p.experts // mixed // moe.E, (p.shared + p.router) // mixed
-    M = moe.k * one + p.shared // mixed
-    P, A = attention + moe.E * one + rest, attention + moe.k * one + rest
-    return {"P": P, "A": A, "M": M, "X": moe.k * one, "D": c.D, "k": moe.k, "E": moe.E}
-
-
-def usual(sent, P, A, M, X, D, k, b, m, g, **_) -> dict:
-    """V that a model sets for what is sent, number `sent` on the menu, and FLOPs of a chip beside it."""
-    every = load(P, A, M, X, D, k, b, m * g)
-    half = len(every) // 2
-    V, have = (sum(where(sent == n, x, 0.0) for n, x in enumerate(some)) for some in (every[:half], every[half:]))
-    return {"usual": V, "have": have}
-
-
-def collective(
-    machines: Sequence[Machine], machine, torus, kind, adds, grows, E, V, m, b, g, W, card, up, hop, C, **sizes
-) -> dict:
+def collective(machines: Sequence[Machine], machine, torus, kind, adds, V, m, g, W, card, up, hop) -> dict:
     """Every number of the figure, and which of its phrases are true, on machine number `machine` of these.
 
-    torus       1 on slices; kind a place in KINDS; adds 1 for an AllReduce; grows 1 if V is larger with more tokens
-    E           experts; V bytes; m domains of g chips; b tokens on each chip
-    W, card, … what `rows` wants of the machine, and FLOPs/s C
-    at          what `usual` wants
+    torus       1 on slices; kind a place in KINDS; adds 1 for an AllReduce; V bytes
+    m           domains of g chips
+    W, card, …  what `rows` wants of the machine
     """
-    n, expected, slices = m * g, usual(b=b, m=m, g=g, **sizes), next(of.slice for of in machines if of.chip.axes)
-    own, have = where(V == expected["usual"], 0, 1), expected["have"]
-    wrong = where((kind == KINDS.index("AllToAll")) & (own == 0) & (n > E), where(E == 0, 1, 2), 0)
+    slices = next(of.slice for of in machines if of.chip.axes)
     each = [partial(slots, on, name, V, m, g, W, card, up, hop) for on in (None, slices) for name in KINDS]
-    found = {name: where(wrong > 0, nan, x) for name, x in choose(len(KINDS) * torus + kind, each).items()}
+    found = choose(len(KINDS) * torus + kind, each)
     cuts = [partial(tightest, of, name, V, m) for of in machines for name in KINDS]
     bound, side = choose(len(KINDS) * machine + kind, cuts).values()
     lowers, known = [found[f"row{k}_lower"] for k in range(SLOTS)], lambda x: x == x
@@ -208,19 +154,12 @@ def collective(
     wins = (count == 1) | (sum(where(x > lower, 1, 0) for x in lowers) > 0)
     best = {what: sum(where(first == k, found[f"row{k}_{what}"], 0.0) for k in range(SLOTS)) for what in ROW}
     moved, hops = maximum(best["in_bytes"], best["out_bytes"]), best["in_hops"] + best["out_hops"]
-    tokens = hiding(b, have / C, moved, hops, grows)
-    need = lower * C
     return found | _drawn(found, bound) | {
         **{f"row{k}_title": where(wins & (count > 1) & (first == k), 1, 0) + 0 * x for k, x in enumerate(lowers)},
-        "wrong": wrong, "bound": bound, "lower": lower, "size": V, "n": n, "E": E, "fit": E // g, "have": have, "need": need,
-        "tokens": where(tokens < inf, ceil(where(tokens < inf, tokens, 0.0)), inf),
+        "bound": bound, "lower": lower, "size": V, "n": m * g, "rows": count, "count": where(m == 1, 0, 1),
         "first": sum(where(first == k, found[f"row{k}_name"], 0) for k in range(SLOTS)),
-        "rows": where(wrong > 0, 0, count),
-        "what": own, "best": where(count == 1, 0, where(wins, 1, 2)), "by": where(hops > moved, 1, 0),
+        "best": where(count == 1, 0, where(wins, 1, 2)), "by": where(hops > moved, 1, 0),
         "tier": where(best["in_bytes"] >= best["out_bytes"], 0, 1), "side": side, "cut": where(lower < bound, 1, 0), "made": adds,
-        "hide": where(own > 0, 0, where(grows > 0, where(tokens < inf, 2, 3), 1)),
-        "enough": 2 * grows + where(have >= need, 1, 0),
-        "most": where(g <= E, 0, 1), "fits": where(E // g == 1, 0, 1), "count": where(m == 1, 0, 1),
     }  # fmt: skip
 
 

@@ -25,14 +25,7 @@ from helpers.live.jaxpr_to_javascript import javascript
 from helpers.live.stages import renamed, staged
 from helpers.numeric import where
 
-PARTS = ("kernels", "again", "tensor", "experts", "context", "weights", "unembedding", "uneven", "sends", "bubble", "gradients",
-         "update")  # fmt: skip
-ROLES = ("weights", "gradients", "optimizer", "gathered", "activations", "working", "logits", "library")
-# What a traced step gives first, shares in %; then parts, then roles.
-TIMES = ("mid", "memory", "low", "high", "math", "mfu", "hfu")
-# As a traced step has them.
-NAMES_OF_STEP = (*TIMES, *(f"t{n}" for n in range(len(PARTS))), *(f"m{n}" for n in range(len(ROLES))))
-TAKES = {  # of PARTS, in words
+TAKES = {  # seconds of a step, in words
     "kernels": "kernels of the layers, forward and backward",
     "again": "kernels, done again",
     "tensor": "tp: activations",
@@ -46,7 +39,7 @@ TAKES = {  # of PARTS, in words
     "gradients": "copies: sums of gradients",
     "update": "optimizer",
 }
-HELD = {  # of ROLES, in words
+HELD = {  # by a device, in words
     "weights": "weights",
     "gradients": "gradients",
     "optimizer": "optimizer",
@@ -56,6 +49,11 @@ HELD = {  # of ROLES, in words
     "logits": "logits",
     "library": "libraries",
 }
+PARTS, ROLES = tuple(TAKES), tuple(HELD)
+# What a traced step gives first, shares in %; then parts, then roles.
+TIMES = ("mid", "memory", "low", "high", "math", "mfu", "hfu")
+# As a traced step has them.
+NAMES_OF_STEP = (*TIMES, *(f"t{n}" for n in range(len(PARTS))), *(f"m{n}" for n in range(len(ROLES))))
 LONGEST = 4096  # chips along one axis
 POWERS = tuple(2**n for n in range(LONGEST.bit_length()))
 
@@ -140,31 +138,14 @@ def speeds(chip: Chip) -> tuple[float, ...]:
     pace = Pace(chip)
     shares = CONSTANTS.share(chip) * pace.power, CONSTANTS.attention * pace.power
     sides = (*chip.sides, 1, 1)[:3]
-    return (
-        chip.rate(),
-        chip.hbm_bandwidth,
-        chip.hbm_bytes,
-        chip.link_bandwidth,
-        chip.dcn_bandwidth,
-        *shares,
-        chip.cores,
-        chip.neighbours,
-        *sides,
-    )
+    rates = chip.rate(), chip.hbm_bandwidth, chip.hbm_bytes, chip.link_bandwidth, chip.dcn_bandwidth
+    return (*rates, *shares, chip.cores, chip.neighbours, *sides)
 
 
-def _chip(
-    torus: bool, C, hbm_bandwidth, hbm, W, dcn, share, attention, cores, neighbours, *sides
-) -> tuple[Chip, Constants]:
+def _chip(torus: bool, C, W_hbm, hbm, W, dcn, share, attention, cores, neighbours, *sides) -> tuple[Chip, Constants]:
     """A chip of `speeds`, and the constants with its shares."""
     like = chip("v5p" if torus else "H100")
-    rates = {
-        "flops": {"bf16": C},
-        "hbm_bandwidth": hbm_bandwidth,
-        "hbm_bytes": hbm,
-        "link_bandwidth": W,
-        "dcn_bandwidth": dcn,
-    }
+    rates = {"flops": {"bf16": C}, "hbm_bandwidth": W_hbm, "hbm_bytes": hbm, "link_bandwidth": W, "dcn_bandwidth": dcn}
     on = Traced(**vars(like) | rates | {"cores": cores, "neighbours": neighbours, "pod": sides if torus else sides[:1]})
     return on, replace(CONSTANTS, **{like.generation: share}, attention=attention)
 
@@ -225,18 +206,11 @@ def ranks() -> str:
 
 def tools() -> dict:
     """What the pages' search knows beside its functions."""
-    return {
-        "kept": KEPT,
-        "near": NEAR,
-        "pieces": STAGES_EACH,
-        "depth": SIZES.index("L"),
-        "tables": TABLES,
-        "equal": EQUAL,
-        "alike": ALIKE,
-        "names": NAMES_OF_STEP,
-        "times": len(TIMES),
-        "parts": len(PARTS),
-    }
+    shares = {"near": NEAR, "equal": EQUAL, "alike": ALIKE}
+    return shares | {
+        "kept": KEPT, "pieces": STAGES_EACH, "depth": SIZES.index("L"), "tables": TABLES,
+        "names": NAMES_OF_STEP, "times": len(TIMES), "parts": len(PARTS),
+    }  # fmt: skip
 
 
 @cache
