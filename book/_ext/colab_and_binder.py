@@ -63,23 +63,29 @@ def addresses(url: str, branch: str, path: str) -> dict[str, str]:
     }
 
 
-def links(addresses: dict[str, str], kind: str) -> str:
-    """The links as a paragraph."""
-    each = " ".join(f'<a href="{escape(to)}">Open the {kind} in {where}</a>' for where, to in addresses.items())
-    return f'<p class="launch">{each}</p>'
+def opened(app, page: str) -> dict[str, str]:
+    """Service -> the address that opens the notebook of a page; nothing if it has none, or the book no repository."""
+    path, theme = notebook(page), app.config.html_theme_options
+    url, branch = theme.get("repository_url"), theme.get("repository_branch") or "main"
+    return addresses(repository(url), branch, path) if url and path else {}
 
 
 def add(app, page, template, context, doctree) -> None:
-    """Put the links under the title of a page that has a notebook."""
-    path, theme = notebook(page), app.config.html_theme_options
-    if "body" not in context or not theme.get("repository_url"):
+    """Put the links under the title of a page that has a notebook, and one to the repository where a page asks to clone it."""
+    url = app.config.html_theme_options.get("repository_url")
+    if "body" not in context or not url:
         return
-    context["body"] = CLONE.sub(rf'<a href="{escape(repository(theme["repository_url"]))}">\1</a>', context["body"])
-    if path is None:
-        return
-    what = "exercises" if page.endswith("/exercises") else "chapter" if path.endswith("/reading.ipynb") else "page"
-    found = addresses(repository(theme["repository_url"]), theme.get("repository_branch") or "main", path)
-    context["body"] = context["body"].replace("</h1>", f"</h1>\n{links(found, what)}", 1)
+    context["body"] = CLONE.sub(rf'<a href="{escape(repository(url))}">\1</a>', context["body"])
+    if found := opened(app, page):
+        kind = (
+            "exercises"
+            if page.endswith("/exercises")
+            else "chapter"
+            if reading_of(page[5:]).endswith("/reading.ipynb")
+            else "page"
+        )
+        links = " ".join(f'<a href="{escape(to)}">Open the {kind} in {where}</a>' for where, to in found.items())
+        context["body"] = context["body"].replace("</h1>", f'</h1>\n<p class="launch">{links}</p>', 1)
 
 
 def setup(app) -> dict:

@@ -15,6 +15,7 @@ from stub_text import given, signature
 
 PAGE = re.compile(r"notebooks/ch\d\d_\w+/exercises")
 HEADING = re.compile(r"^### Exercise (\d+\.\d+) ", re.M)
+ANCHOR = re.compile(r'^<a id="([\w-]+)"></a>\n+', re.M)
 LINK = re.compile(r'<p class="answer-in">(\S+) (\S+)</p>')
 
 HOW = """\
@@ -45,7 +46,7 @@ def page(text: str, docname: str) -> str:
             cells.append(
                 HOW.format(path=f"{docname.replace('notebooks', 'work', 1)}.ipynb")
                 if "remove-cell" in cell["metadata"].get("tags", ())
-                else source
+                else labelled(source)
             )
         elif marks.get("grade"):
             link = f'<p class="answer-in">{number} {"-".join(marks["grade_id"].split("-")[:2])}</p>'
@@ -63,6 +64,15 @@ def page(text: str, docname: str) -> str:
     kept = [c for c in cells if c.strip()]
     made = [{"cell_type": "markdown", "id": f"part-{i}", "metadata": {}, "source": c} for i, c in enumerate(kept)]
     return json.dumps(nb | {"cells": made})
+
+
+def labelled(source: str) -> str:
+    """A statement whose anchors, all that JupyterLab and Colab know, are labels for the book's references.
+
+    >>> labelled('<a id="ex-2-13"></a>\\n\\n<a id="ex-2-11"></a>\\n\\n### Exercise 2.11')  # the search takes the first one's name
+    '(ex-2-11)=\\n(ex-2-13)=\\n### Exercise 2.11'
+    """
+    return "".join(f"({name})=\n" for name in reversed(ANCHOR.findall(source))) + ANCHOR.sub("", source)
 
 
 def picture(source: str) -> str:
@@ -125,12 +135,9 @@ def turn(app, docname: str, source: list[str]) -> None:
 
 def link(app, name, template, context, doctree) -> None:
     """Where each exercise is answered: at its cell in Colab, or wherever else notebooks open."""
-    path, theme = places.notebook(name), app.config.html_theme_options
     if not PAGE.fullmatch(name) or "body" not in context:
         return
-    url = theme.get("repository_url")
-    found = places.addresses(places.repository(url), theme.get("repository_branch") or "main", path) if url else {}
-    service, address = next(iter(found.items()), (None, None))
+    service, address = next(iter(places.opened(app, name).items()), (None, None))
 
     def words(m) -> str:
         own = f'<a href="#own-machine">{"" if service else "Answer " + m[1] + " "}on your own machine</a>'

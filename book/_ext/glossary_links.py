@@ -6,7 +6,6 @@ The first sentence of the entry travels in the link; course.css shows it as a ca
 A chapter gets some thirty links; their sentences weigh 0.7 KB in chapter 1.  Nothing of the theme matters to it.
 """
 
-import hashlib
 import re
 from pathlib import Path
 
@@ -85,24 +84,17 @@ def add(document: nodes.document, forms: dict[str, tuple[str, str]], glossary: s
     """Link the first use of each term to its entry on the page `glossary`."""
     find, met = pattern(forms), set()
     for text in [text for text in document.findall(nodes.Text) if open_prose(text)]:
-        link(text, find, forms, met, glossary)
-
-
-def link(text: nodes.Text, find: re.Pattern, forms: dict[str, tuple[str, str]], met: set[str], glossary: str) -> None:
-    """Put links into one piece of text, for terms that were not met before."""
-    pieces, end = [], 0
-    for match in find.finditer(text):
-        term, meaning = forms.get(match[0]) or forms[match[0][0].lower() + match[0][1:]]
-        if term not in met:
-            met.add(term)
-            address = f"{glossary}#{anchor(term)}"
-            pieces += [
-                nodes.Text(text[end : match.start()]),
-                Term("", match[0], refuri=address, internal=True, classes=["term"], meaning=meaning),
-            ]
-            end = match.end()
-    if pieces:
-        text.parent.replace(text, [*pieces, nodes.Text(text[end:])])
+        pieces, end = [], 0
+        for match in find.finditer(text):
+            term, meaning = forms.get(match[0]) or forms[match[0][0].lower() + match[0][1:]]
+            if term not in met:
+                met.add(term)
+                address = f"{glossary}#{anchor(term)}"
+                link = Term("", match[0], refuri=address, internal=True, classes=["term"], meaning=meaning)
+                pieces += [nodes.Text(text[end : match.start()]), link]
+                end = match.end()
+        if pieces:
+            text.parent.replace(text, [*pieces, nodes.Text(text[end:])])
 
 
 class Links(SphinxPostTransform):
@@ -119,8 +111,4 @@ class Links(SphinxPostTransform):
 def setup(app) -> dict:
     app.add_node(Term, html=(visit, depart))
     app.add_post_transform(Links)
-    glossary = Path(app.srcdir, "book/glossary.md").read_bytes()
-    app.add_config_value(
-        "glossary_read", hashlib.sha256(glossary).hexdigest(), "html"
-    )  # an edit there has chapters written anew
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

@@ -5,7 +5,6 @@ The page gets the drawn figure, its table and the traced function; without JavaS
 Scripts lie beside their figures in `helpers`, and go to the site's `_static`.
 """
 
-import hashlib
 from pathlib import Path
 
 from docutils import nodes
@@ -35,11 +34,6 @@ class Live(SphinxDirective):
         return [nodes.raw("", page, format="html")]
 
 
-def scripts_are(app, config) -> None:
-    """An edited script reaches a site that was built before."""
-    config.live_scripts = hashlib.sha256("\0".join(figures.scripts().values()).encode()).hexdigest()
-
-
 def bring_scripts(app, exception) -> None:
     """The scripts are static files of the site."""
     if exception is None and app.builder.format == "html":
@@ -49,7 +43,5 @@ def bring_scripts(app, exception) -> None:
 
 def setup(app) -> dict:
     app.add_directive("live", Live)
-    app.add_config_value("live_scripts", "", "html")
-    app.connect("config-inited", scripts_are)
     app.connect("build-finished", bring_scripts)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,21 +1,19 @@
 """Sphinx extension: formulas are MathML, written when the book is built; no script sets them in the browser.
 
-A page shows its formulas at once, without JavaScript, to a screen reader as to the eye.  Every browser since 2023 draws
-MathML.  A good font for it is not on every phone, so the part of STIX Two Math that the book uses lies beside the pages.
-
-Chapter 4 weighs 225 KB with it, and 490 KB with MathJax from the same host; Sphinx's own would load that from another.  Sphinx has
-no renderer of this kind, and Docutils' converter, which may change with any release, knows 493 of the book's 511 formulas.  Nothing
-of the theme matters to it; a release of latex2mathml may write another tree, which test_mathml compares.
+A page shows its formulas at once, without JavaScript, to a screen reader as to the eye: chapter 4 weighs 225 KB with them, 490 KB with
+MathJax from the same host.  Every browser since 2023 draws MathML; the part of STIX Two Math that the book uses lies beside the pages.
+Sphinx has no renderer of this kind, and Docutils' converter knows 493 of the book's 511 formulas.  Nothing of the theme matters to it;
+a release of latex2mathml may write another tree, which test_mathml compares.
 """
 
 import re
+import unicodedata
 import xml.etree.ElementTree as ET
 from collections.abc import Callable
 from html import unescape
 from importlib.metadata import distribution
 from pathlib import Path
 
-from docutils import nodes
 from docutils.nodes import SkipNode
 from latex2mathml.converter import convert
 from sphinx.locale import _
@@ -33,7 +31,12 @@ PARTS = {"mfrac": 2, "msub": 2, "msup": 2, "munder": 2, "mover": 2, "msubsup": 3
 LONG = 17  # em: what a phone of 360 pixels has room for, with some to spare
 RELATIONS, ADDED = "=≤≥<>≈∝→⟶←⟺≔", "+−·"
 OPENING, CLOSING = set("([{"), set(")]}")
-OPENS, CLOSES = re.compile(r"[(\[“]$"), re.compile(r"[.,;:?!)\]”%’]+|-\w+")
+WHOLE = re.compile(
+    r"([(\[“]?)<math>(?:(?!</math>).)*</math>([.,;:?!)\]”%’]+|-\w+)?"
+)  # a formula in a line, and what touches it
+ITALIC = [chr(c) for c in (0x210E, *range(0x1D434, 0x1D455), *range(0x1D456, 0x1D468), *range(0x1D6E2, 0x1D71C))]
+SLANTED = {chr(int(unicodedata.decomposition(letter).split()[1], 16)): letter for letter in ITALIC}
+"""Letters as mathematics slants them, Latin and Greek; Unicode put the h elsewhere."""
 logger = logging.getLogger(__name__)
 
 
@@ -51,41 +54,23 @@ def markup(tex: str, display: bool = False) -> str:
     ...
     mathml.BadFormula: no MathML is known for \nosuch in: \nosuch{x}
     """
+    tex_of_lines = boxes(tex)
     try:
-        found = convert(boxes(tex), display="block" if display else "inline")
-    except Exception as e:  # its errors share no class
+        written = convert(tex_of_lines, display="block" if display else "inline")
+        written = written.replace(' xmlns="http://www.w3.org/1998/Math/MathML"', "").replace(' display="inline"', "")
+        tree = ET.fromstring(written)
+    except ET.ParseError:
+        raise BadFormula(f"a column mark outside a table in: {tex}") from None
+    except Exception as e:  # the converter's errors share no class
         raise BadFormula(f"{type(e).__name__} in: {tex}") from e
-    found = re.sub(r"&#x([0-9A-Fa-f]+);", lambda m: _character(int(m[1], 16)), found)
-    found = found.replace(' xmlns="http://www.w3.org/1998/Math/MathML"', "").replace(' display="inline"', "")
-    if wrong := fault(found):
-        raise BadFormula(f"{wrong} in: {tex}")
-    tree = ET.fromstring(found)
+    for node in tree.iter():  # the converter passes over what it does not know
+        if "\\" in (node.text or ""):
+            raise BadFormula(f"no MathML is known for {node.text} in: {tex}")
+        if (want := PARTS.get(node.tag, len(node))) != len(node):
+            raise BadFormula(f"{node.tag} has {len(node)} part{'s' * (len(node) != 1)}, not {want} in: {tex}")
     for node in reversed(list(tree.iter())):  # parts before what holds them
         _mend(node)
     return ET.tostring(tree, encoding="unicode").replace(" />", "/>")
-
-
-def _character(code: int) -> str:
-    """A character as itself, but for those that markup needs."""
-    return f"&#{code};" if chr(code) in "<>&" else chr(code)
-
-
-def fault(formula: str) -> str | None:
-    r"""What is wrong with MathML that was written for a formula: the converter passes over what it does not know.
-
-    >>> fault(r"<math><mi>\nosuch</mi></math>"), fault("<math><mfrac><mn>1</mn></mfrac></math>")
-    ('no MathML is known for \\nosuch', 'mfrac has 1 part, not 2')
-    """
-    if unknown := re.search(r"\\\w+|\\", formula):
-        return f"no MathML is known for {unknown[0]}"
-    try:
-        tree = ET.fromstring(formula)
-    except ET.ParseError:
-        return "a column mark outside a table"
-    for node in tree.iter():
-        if (want := PARTS.get(node.tag, len(node))) != len(node):
-            return f"{node.tag} has {len(node)} part{'s' * (len(node) != 1)}, not {want}"
-    return None
 
 
 def _mend(node: ET.Element) -> None:
@@ -134,13 +119,9 @@ def boxes(tex: str) -> str:
     tex = re.sub(r"\\\\\s*\[[\d.]+(?:pt|em|ex)\]", r"\\\\", tex)
     tex = tex.replace(":=", "≔")
     tex = re.sub(r"\b\d+(?:\.\d+)?e\d+\b", r"\\text{\g<0>}", tex)  # 1.97e14 is one number
-    for name in set(re.findall(r"\\begin\{(\w+\*?)\}", tex)):
-        if name not in BOXES:
-            raise BadFormula(f"no MathML is known for a box {name}, only for {', '.join(BOXES)}, in: {tex}")
-        tex = tex.replace(f"\\begin{{{name}}}", f"\\begin{{{BOXES[name]}}}").replace(
-            f"\\end{{{name}}}", f"\\end{{{BOXES[name]}}}"
-        )
-    return tex
+    if unknown := set(re.findall(r"\\begin\{(\w+\*?)\}", tex)) - BOXES.keys():
+        raise BadFormula(f"no MathML is known for a box {unknown.pop()}, only for {', '.join(BOXES)}, in: {tex}")
+    return re.sub(r"\\(begin|end)\{(\w+\*?)\}", lambda m: f"\\{m[1]}{{{BOXES.get(m[2], m[2])}}}", tex)
 
 
 def rows(tex: str) -> str:
@@ -195,16 +176,10 @@ def parts(formula: str) -> list[list[str]]:
     found = []
     for part in _cut(line, lambda node: node.tag == "mspace" and float(node.get("width").removesuffix("em")) >= 1):
         part = part[part[0].tag == "mspace" :]
-        pieces = _cut(part, lambda node: _sign(node) in RELATIONS, lambda node: node.text == ",")
-        found.append(
-            [
-                _piece(short)
-                for piece in pieces
-                for short in (
-                    [piece] if sum(map(width, piece)) < LONG else _cut(piece, lambda node: _sign(node) in ADDED)
-                )
-            ]
-        )
+        found.append([])
+        for piece in _cut(part, lambda node: _sign(node) in RELATIONS, lambda node: node.text == ","):
+            short = sum(map(width, piece)) < LONG
+            found[-1] += map(_piece, [piece] if short else _cut(piece, lambda node: _sign(node) in ADDED))
     return found
 
 
@@ -265,24 +240,19 @@ def displayed(translator, node) -> None:
     raise SkipNode
 
 
-def joined(app, doctree, page: str) -> None:
-    """Keep what is written without a space beside a formula on its line: a browser may break there, TeX does not."""
-    for formula in list(doctree.findall(nodes.math)):
-        around, at = formula.parent, formula.parent.index(formula)
-        before, after = (around[i] if 0 <= i < len(around) else None for i in (at - 1, at + 1))
-        first = OPENS.search(before) if isinstance(before, nodes.Text) else None
-        last = CLOSES.match(after) if isinstance(after, nodes.Text) else None
-        if not first and not last:
-            continue
-        whole = nodes.inline(classes=["whole"])
-        around[at] = whole
-        if last:
-            around[at + 1] = nodes.Text(after[last.end() :])
-            last = nodes.Text(last[0])
-        if first:
-            around[at - 1] = nodes.Text(before[: first.start()])
-            first = nodes.Text(first[0])
-        whole += [part for part in (first, formula, last) if part]
+def joined(body: str) -> str:
+    """The body of a page that keeps what touches a formula on its line: a browser may break there, TeX does not.
+
+    >>> joined("at (<math><mi>D</mi></math>), <math><mi>F</mi></math> is")
+    'at <span class="whole">(<math><mi>D</mi></math>),</span> <math><mi>F</mi></math> is'
+    """
+    return WHOLE.sub(lambda m: f'<span class="whole">{m[0]}</span>' if m[1] or m[2] else m[0], body)
+
+
+def add(app, page, template, context, doctree) -> None:
+    """Keep the formulas of one page together."""
+    if "body" in context:
+        context["body"] = joined(context["body"])
 
 
 def drawn(formula: str) -> set[str]:
@@ -292,15 +262,7 @@ def drawn(formula: str) -> set[str]:
     ['+', 'a', 'h', 'm', 'x', 'ℎ', '𝑥']
     """
     found = set(unescape(re.sub(r"<[^>]*>", "", formula)))
-    return found | {_slanted(letter) for letter in re.findall(r"<mi>(.)</mi>", formula)}
-
-
-def _slanted(letter: str) -> str:
-    """A letter as mathematics slants it; Unicode put one of them elsewhere."""
-    for first, last, to in (("A", "Z", 0x1D434), ("a", "z", 0x1D44E), ("Α", "Ω", 0x1D6E2), ("α", "ω", 0x1D6FC)):
-        if first <= letter <= last:
-            return "ℎ" if letter == "h" else chr(to + ord(letter) - ord(first))
-    return {"∂": "𝜕", "ϵ": "𝜖", "ϕ": "𝜙"}.get(letter, letter)
+    return found | {SLANTED.get(letter, letter) for letter in re.findall(r"<mi>(.)</mi>", formula)}
 
 
 def font(characters: set[str], to: Path) -> None:
@@ -322,6 +284,6 @@ def finish(app, error) -> None:
 
 def setup(app) -> dict:
     app.add_html_math_renderer("mathml", (inline, None), (displayed, None))
-    app.connect("doctree-resolved", joined)
+    app.connect("html-page-context", add)
     app.connect("build-finished", finish, priority=920)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

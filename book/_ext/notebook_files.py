@@ -1,12 +1,11 @@
-"""Sphinx extension: what the site takes from notebooks/: exercises as they were released, their anchors, an archive, cards for review.
+"""Sphinx extension: what the site takes from notebooks/: exercises as they were released, an archive, cards for review.
 
 Pages of exercises show the release, whatever somebody has written into notebooks/ since: who has solved the exercises in place and builds
 the book publishes no answer and no output, nor in the copies under _sources.
-`<a id="ex-1-4"></a>` there is a label that pages of the book refer to, 197 times, because JupyterLab and Colab know no `(label)=`; and
-an exercise's link to a section of its reading leads to the chapter's page, as readings are no pages.
+An exercise's link to a section of its reading leads to the chapter's page, as readings are no pages.
 notebooks.zip has all notebooks, the same bytes from the same sources: who has no git gets them in one download.
 review_cards.js has the cards of the page for review, which `make release` writes, as a script that also works from a file.
-Nothing of the theme matters to it, but Sphinx's table `anonlabels`.
+Nothing of the theme matters to it.
 """
 
 import json
@@ -14,11 +13,8 @@ import re
 import zipfile
 from pathlib import Path
 
-from docutils import nodes
-
 ROOT = Path(__file__).resolve().parents[2]
 READING = re.compile(r"\]\((?:reading|further_\w+)\.ipynb#")
-ANCHOR = re.compile(r'<a\s+id="([A-Za-z][\w-]*)"')
 NAME, CARDS = "notebooks.zip", "review_cards.js"
 README = """Rooflines to Racks: the notebooks
 
@@ -30,11 +26,8 @@ What else the course has (grading, tests, the book itself) comes with a clone.
 
 def checksums(text: str) -> list:
     """nbgrader's marks of a release; filling in answers leaves them as they are."""
-    return [
-        c["metadata"].get("nbgrader", {}).get("checksum")
-        for c in json.loads(text)["cells"]
-        if "nbgrader" in c["metadata"]
-    ]
+    marks = [cell["metadata"].get("nbgrader") for cell in json.loads(text)["cells"]]
+    return [mark.get("checksum") for mark in marks if mark is not None]
 
 
 def emptied(text: str) -> str:
@@ -54,19 +47,6 @@ def restore(app, docname: str, source: list[str]) -> None:
     if made.is_file() and checksums(made.read_text(encoding="utf-8")) == checksums(source[0]):
         source[0] = made.read_text(encoding="utf-8")
     source[0] = emptied(source[0])
-
-
-def register(app, doctree) -> None:
-    """Tell Sphinx's own table of labels about every raw anchor of one page."""
-    docname = app.env.docname
-    if not docname.startswith("notebooks/"):
-        return
-    labels = app.env.get_domain("std").anonlabels
-    for raw in doctree.findall(nodes.raw):
-        for name in ANCHOR.findall(raw.astext()):
-            if labels.get(name, (docname,))[0] != docname:
-                raise ValueError(f"the anchor {name} stands in both {labels[name][0]} and {docname}; one must go")
-            labels[name] = (docname, name)
 
 
 def lead_to_pages(app, docname: str, source: list[str]) -> None:
@@ -113,6 +93,5 @@ def finish(app, error) -> None:
 def setup(app) -> dict:
     app.connect("source-read", restore, priority=400)
     app.connect("source-read", lead_to_pages)
-    app.connect("doctree-read", register)
     app.connect("build-finished", finish)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

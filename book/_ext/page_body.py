@@ -15,15 +15,11 @@ import re
 from pathlib import Path
 
 # (what is written, what should stand there)
-REPAIRS = [
+REPAIRS = (
     (r'<th class="[^"]*head[^"]*">(?:<p></p>)?</th>', "<td></td>"),  # the corner of a table heads nothing
-    (
-        r'<th class="([^"]*head[^"]*)">(<p>(<math>(?:(?!</math>).)*</math>)</p></th>)',
-        lambda m: _spoken(*m.groups()),
-    ),
+    (r'<th class="([^"]*head[^"]*)">(<p>(<math>(?:(?!</math>).)*</math>)</p></th>)', lambda m: _spoken(*m.groups())),
     (r' role="(?:doc-biblioentry|list)"', ""),  # one is deprecated, the other holds what a list may not
-]
-REPAIRS = [(re.compile(pattern, re.DOTALL), new) for pattern, new in REPAIRS]
+)
 
 
 def _spoken(classes: str, after: str, formula: str) -> str:
@@ -39,7 +35,7 @@ def repaired(body: str) -> str:
     '<th class="head"><span class="visually-hidden">α</span><p><math><mi>α</mi></math></p></th>'
     """
     for pattern, new in REPAIRS:
-        body = pattern.sub(new, body)
+        body = re.sub(pattern, new, body, flags=re.DOTALL)
     return body
 
 

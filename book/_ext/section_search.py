@@ -46,7 +46,7 @@ class Section:
     def __init__(self, page: str, anchor: str, level: int, parent: "Section | None"):
         self.page, self.anchor, self.level, self.parent = page, anchor, level, parent
         self.title, self.text, self.code, self.about, self.equations = "", "", set(), "", []
-        self.names = []  # what else it is called, and how sure that leads here, of 10
+        self.names = []  # what else it is called
         self.labels = [anchor]  # all that lead here: of sections that became one, each keeps its own
 
 
@@ -60,14 +60,15 @@ class Sections(HTMLParser):
 
     def __init__(self, name: str, html: str):
         super().__init__()
-        self.name, self.found, self.path, self.around, self.label = name, [], [], [], ""
+        self.name, self.found, self.path, self.around = name, [], [], []
         self.feed(INNER.sub(lambda m: m[1] + re.sub(r"<[^>]+>", "", m[2]) + m[3], html))  # nine tenths of the marks
 
     def handle_starttag(self, tag, attrs):
         attrs = dict(attrs)
-        name, opens = attrs.get("id") or "", False
-        if tag == "section" or (tag == "p" and LABEL.fullmatch(name) and self.around):
-            opens = self.begin(name, len(self.around) + 1)
+        name = attrs.get("id") or ""
+        opens = tag == "section" or (tag == "p" and LABEL.fullmatch(name) and self.around)
+        if opens:
+            self.begin(name, len(self.around) + 1)
         elif tag in ("h2", "h3") and name:  # a cell wrote it, without a section around it: it goes on to the next
             while self.around[-1].level >= int(tag[1]):
                 self.around.pop()
@@ -75,16 +76,12 @@ class Sections(HTMLParser):
         elif LABEL.fullmatch(name) and tag == "span" and self.around and not self.around[-1].title:
             self.around[-1].anchor = name
             self.around[-1].labels.append(name)
-        elif LABEL.fullmatch(name) and tag == "a":
-            self.label = name  # of the section that comes next
         if tag not in VOID:
             self.path.append((tag, set((attrs.get("class") or "").split()), opens and self.around[-1]))
 
-    def begin(self, anchor: str, level: int) -> bool:
-        self.around.append(Section(self.name, self.label or anchor, level, self.around[-1] if self.around else None))
+    def begin(self, anchor: str, level: int) -> None:
+        self.around.append(Section(self.name, anchor, level, self.around[-1] if self.around else None))
         self.found.append(self.around[-1])
-        self.label = ""
-        return True
 
     def handle_endtag(self, tag):
         if any(tag == opened for opened, *_ in self.path):
@@ -200,25 +197,13 @@ def index(pages: dict[str, str], methods: list[dict]) -> dict:
         shown = text[: text.find(" ", EXCERPTS)] if len(text) > EXCERPTS else text
         code = s.code - {word for word, times in often.items() if times > 12}
         code = (code | words(text[len(shown) :])) - words(shown) - common
-        return [
-            names.index(s.page),
-            s.anchor,
-            called(s),
-            parent,
-            shown,
-            s.names + s.equations,
-            s.about + " ".join(sorted(code)),
-        ]
+        about = s.about + " ".join(sorted(code))
+        return [names.index(s.page), s.anchor, called(s), parent, shown, s.names + s.equations, about]
 
     def term(e: dict) -> list:
         page, anchor = e["section"]
-        return [
-            e["anchor"],
-            e["term"],
-            e["definition"],
-            [n for n in e["names"] if n != e["term"]],
-            at[f"book/{page}", anchor],
-        ]
+        others = [n for n in e["names"] if n != e["term"]]
+        return [e["anchor"], e["term"], e["definition"], others, at[f"book/{page}", anchor]]
 
     return {
         "pages": names,
@@ -233,11 +218,10 @@ def write(app, error) -> None:
     if error or app.builder.format != "html":
         return
     out = Path(app.outdir)
-    there = sorted(out / f"{name}.html" for name in app.env.found_docs)
     pages = {}
-    for path in there:
-        article = path.read_text(encoding="utf-8").partition("<article")[2].partition("</article>")[0]
-        pages[path.relative_to(out).as_posix()] = article
+    for name in sorted(f"{name}.html" for name in app.env.found_docs):
+        text = (out / name).read_text(encoding="utf-8")
+        pages[name] = text.partition("<article")[2].partition("</article>")[0]
     methods = json.loads(Path(app.srcdir, "book/data/methods.json").read_text(encoding="utf-8"))["methods"]
     data = json.dumps(index(pages, methods), ensure_ascii=False, separators=(",", ":"))
     (out / INDEX).write_text(f"var SECTIONS={data};\n", encoding="utf-8")

@@ -11,7 +11,6 @@ that measures boxes otherwise stops the build.  pydata-sphinx-theme 0.24 has ico
 import hashlib
 import re
 from collections.abc import Iterable
-from html.parser import HTMLParser
 from pathlib import Path
 from posixpath import normpath
 
@@ -24,29 +23,21 @@ MEASURE = re.compile(r',"complete"===document\.readyState\?(\w+)\(\):window\.add
 IMPORT = re.compile(r'@import\s+"([^"]+)"\s*;')
 UNUSED = ["scripts/fontawesome.js", "webpack-macros.html", "sbt-webpack-macros.html"]
 NAME = re.compile(r"-?[A-Za-z_][\w-]*")
+SCRIPT = re.compile(r"<script[^>]*>(.*?)</script>", re.DOTALL)
 # What Bootstrap's script may put on a page that has no such box in it.
 ABSENT = re.compile(
-    r"(?:carousel|modal|offcanvas|toast|popover|accordion|nav-tabs|list-group|scrollspy|btn-close|placeholder)"
+    r"carousel|modal|offcanvas|toast|popover|accordion|nav-tabs|list-group|scrollspy|btn-close|placeholder"
 )
 
 
-class Names(HTMLParser):
-    """Classes and ids of pages, and every word of their scripts."""
+def names_of(page: str) -> set[str]:
+    """Classes and ids of a page, and every word of its scripts.
 
-    def __init__(self):
-        super().__init__()
-        self.found, self.script = set(), False
-
-    def handle_starttag(self, tag, attrs):
-        self.script = tag == "script"
-        self.found.add(tag)
-        for key, value in attrs:
-            if key in ("class", "id"):
-                self.found.update((value or "").split())
-
-    def handle_data(self, data):
-        if self.script:
-            self.found.update(NAME.findall(data))
+    >>> sorted(names_of('<p class="a b">c</p><script defer>d()</script>'))
+    ['a', 'b', 'd']
+    """
+    marks = {name for names in re.findall(r'\s(?:class|id)="([^"]*)"', page) for name in names.split()}
+    return marks | {word for script in SCRIPT.findall(page) for word in NAME.findall(script)}
 
 
 def needed(selector: list) -> set[str]:
@@ -111,14 +102,12 @@ def merge(out: Path, order: list[str]) -> None:
     """Write one sheet for all pages of a site out of those in this order, and cut the icons to those that it draws."""
     for old in [*(out / "_static").rglob("*.map"), *(out / "_static" / name for name in UNUSED)]:
         old.unlink(missing_ok=True)
-    names = Names()
-    for path in out.rglob("*.html"):
-        if "_static" not in path.parts:
-            names.feed(path.read_text(encoding="utf-8"))
+    pages = (path for path in out.rglob("*.html") if "_static" not in path.parts)
+    names = set().union(*(names_of(path.read_text(encoding="utf-8")) for path in pages))
     for script in (out / "_static").rglob("*.js"):
         words = NAME.findall(script.read_text(encoding="utf-8"))
-        names.found.update(w for w in words if script.name != "bootstrap.js" or not ABSENT.match(w))
-    sheet = purge("".join(rooted(out / name, out / "_static") for name in order), names.found)
+        names.update(w for w in words if script.name != "bootstrap.js" or not ABSENT.match(w))
+    sheet = purge("".join(rooted(out / name, out / "_static") for name in order), names)
     (out / SHEET).write_text(icons(sheet, out / "_static"), encoding="utf-8")
     script = out / "_static/scripts/pydata-sphinx-theme.js"
     script.write_text(unmeasured(script.read_text(encoding="utf-8")), encoding="utf-8")
@@ -182,19 +171,19 @@ def finish(app, error) -> None:
         merge(Path(app.outdir), THEME + app.sheets)
 
 
-def fingerprint(*folders: Path) -> str:
-    """Of the names and contents of what lies in the folders, compiled code left out."""
+def fingerprint(*places: Path) -> str:
+    """Of the names and contents of files and of what lies in folders, compiled code left out."""
     found = hashlib.sha256()
-    for path in sorted(p for folder in folders for p in folder.rglob("*") if p.is_file() and p.suffix != ".pyc"):
+    for path in sorted(p for place in places for p in (place, *place.rglob("*")) if p.is_file() and p.suffix != ".pyc"):
         found.update(path.name.encode() + b"\0" + path.read_bytes())
     return found.hexdigest()
 
 
 def setup(app) -> dict:
-    # Sphinx writes pages anew when a value of kind "html" has changed; else an edit of a script, a sheet or an extension
-    # would not reach the site.
-    book = Path(app.srcdir, "book")
-    app.add_config_value("static_files", fingerprint(book / "_static", book / "_ext"), "html")
+    # Sphinx writes pages anew when a value of kind "html" has changed; else an edit of a script, a sheet, an extension, a figure or
+    # the glossary, whose meanings stand in the links to it, would not reach the site.
+    read = [Path(app.srcdir, name) for name in ("book/_static", "book/_ext", "helpers/figures", "helpers/live")]
+    app.add_config_value("files_read", fingerprint(*read, Path(app.srcdir, "book/glossary.md")), "html")
     app.sheets = []
     app.connect("html-page-context", note, priority=900)
     app.connect("build-finished", finish, priority=930)

@@ -162,8 +162,8 @@ PAGE = """
   <p>After them.</p>
   <div class="cell"><div class="cell_input"><pre><span>ppermute</span>(x)</pre></div>
    <div class="cell_output"><pre>1.5</pre><table><tr><td>9</td></tr></table></div></div>
-  <details><div class="cell_input"><pre>folded_name</pre></div></details><p><a id="ex-4-1"></a></p></section>
- <section id="exercise-4-1"><h3>Exercise 4.1</h3><script>no()</script><form>not this</form></section>
+  <details><div class="cell_input"><pre>folded_name</pre></div></details></section>
+ <section id="exercise-4-1"><span id="ex-4-1"></span><h3>Exercise 4.1</h3><script>no()</script><form>not this</form></section>
 </section>"""
 
 
