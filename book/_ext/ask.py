@@ -35,11 +35,8 @@ class Ask(SphinxDirective):
             raise ExtensionError(f"{self.env.docname}: {e}") from None
         serial = self.env.temp_data["ask"] = self.env.temp_data.get("ask", 0) + 1
         box = nodes.container(classes=["ask"])
-        if serial == 1:
-            text = Path(self.env.doc2path(self.env.docname)).read_text(encoding="utf-8")
-            self.env.temp_data["ask_names"] = names(text)
-        own = self.env.temp_data["ask_names"]
-        box += self.form(question, serial, own[serial - 1] if serial <= len(own) else "")
+        called = names(Path(self.env.doc2path(self.env.docname)).read_text(encoding="utf-8"))
+        box += self.form(question, serial, dict(enumerate(called, 1)).get(serial, ""))
         if serial == 1:
             root = "../" * self.env.docname.count("/")
             scripts = "typed_number.js", "ask.js"
@@ -51,15 +48,14 @@ class Ask(SphinxDirective):
         right = question.right
         known = f'id="ask-{serial}" data-name="{escape(name)}"'
         if question.unit is None:
-            head, fields = f"<form {known}><fieldset><legend>", self.choices(question, serial)
+            fields = self.choices(question, serial)
         else:
-            data = f'data-right="{number(right.value)!r}" data-within="{question.within:g}" data-unit="{escape(question.unit)}"'
-            head = f"<form {known} {data}><fieldset><legend>"
+            known += f' data-right="{number(right.value)!r}" data-within="{question.within:g}" data-unit="{escape(question.unit)}"'
             fields = [html(f'<label>Your answer <input autocomplete="off" size="9"> {escape(question.unit)}</label> ')]
         told = [n for r in question.replies if not r.right for n in self.told(question, r)]
         shown = f"{right.value} {question.unit or ''}".strip()
         return [
-            html(head), *self.inline(question.text), html("</legend>"), *fields, html(SUBMIT), *told,
+            html(f"<form {known}><fieldset><legend>"), *self.inline(question.text), html("</legend>"), *fields, html(SUBMIT), *told,
             html("<details><summary>Answer</summary><p><b>"), *self.inline(shown), html("</b>: "), *self.inline(right.text),
             html("</p></details></form>"),
         ]  # fmt: skip
@@ -71,11 +67,8 @@ class Ask(SphinxDirective):
             if FORMULA.fullmatch(reply.value):  # axe-core counts no label in a formula
                 spoken = re.sub(r"[$\\{}]", "", reply.value)
                 mark += f' aria-label="{escape(spoken)}"'
-            out += [
-                html(f'<label><input type="radio" name="ask{serial}" value="{i}"{mark}> '),
-                *self.inline(reply.value),
-                html("</label>"),
-            ]
+            field = html(f'<label><input type="radio" name="ask{serial}" value="{i}"{mark}> ')
+            out += [field, *self.inline(reply.value), html("</label>")]
         return out
 
     def told(self, question: Question, reply: Reply) -> list[nodes.Node]:

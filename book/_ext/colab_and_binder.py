@@ -1,9 +1,7 @@
-"""Sphinx extension: a chapter, its pages further down and its exercises begin with links that open their notebooks in Colab and in Binder,
-and the start page leads to the repository.
+"""Sphinx extension: pages begin with two links that open their notebooks in Colab and Binder; the start page leads to the repository.
 
-Two links stand on each of these pages.  The notebooks are the generated ones; Jupyter Book's own launch buttons would open the sources.
-Nothing of the theme matters to it but its options `repository_url` and `repository_branch`.  The address is
-`repository` in _config.yml; where GitHub builds, its GITHUB_REPOSITORY wins, so that a fork's site opens the fork.
+Jupyter Book's own launch buttons would open the sources.  The address is `repository` in _config.yml, which the theme has as its options
+`repository_url` and `repository_branch`; where GitHub builds, GITHUB_REPOSITORY wins, so that a fork's site opens the fork.
 """
 
 import os

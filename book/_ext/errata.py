@@ -1,8 +1,7 @@
 """Sphinx extension: `{errata}` writes the rows of book/data/errata.json as a page: how many there are, and of each what is right and why.
 
-Sources are sections, so that the list of contents leads to them; rows are headings inside, which the search finds by their anchors
-(section_search).  Computations are folded, as lists that the search does not read.  Nothing of the theme matters but its tables, and
-the size of its headings, in course.css.
+Sources are sections, so that the list of contents leads to them; rows are headings inside, which the search finds by their anchors.
+Computations are folded, as lists that the search does not read.  Of the theme only its tables matter.
 """
 
 import json
@@ -41,15 +40,15 @@ def ordered(rows: list[dict]) -> list[dict]:
     return sorted(rows, key=lambda row: list(SEVERITIES).index(row["severity"]))
 
 
+def page_of(row: dict) -> str:
+    """The page of the section of ours that has it right: a chapter's core, or a page further down."""
+    return study_time.sections()[row["section"]][0]
+
+
 def heading(row: dict, book: Path) -> str:
-    """The heading of the section of ours that has it right."""
+    """The heading of that section."""
     page = (book / f"{page_of(row)}.md").read_text(encoding="utf-8")
     return re.search(rf"\({row['section']}\)=\n(?:\(.*\)=\n)*#+ (.+)", page)[1]
-
-
-def page_of(row: dict) -> str:
-    """The page of that section: a chapter's core, or a page further down."""
-    return study_time.sections()[row["section"]][0]
 
 
 def folded(row: dict, scope: dict) -> str:
@@ -85,14 +84,11 @@ def summary(data: dict, sources: list[str], scope: dict) -> str:
         return f'<tr><th scope="row">{name}</th>' + "".join(f"<td>{n}</td>" for n in (*counts, len(rows))) + "</tr>"
 
     head = "".join(f'<th scope="col">{h}</th>' for h in ("source", "a conclusion", "a number", "only a label", "all"))
-    body = "".join(
-        line(f'<a href="#source-{n}">{escape(s.removeprefix(BOOK))}</a>', [row for row in rows if row["source"] == s])
-        for n, s in enumerate(sources)
-    )
-    by_id = {row["id"]: row for row in rows}
-    first = "".join(
-        f'<li><a href="#{i}">{marked(by_id[i]["title"], worked(by_id[i], scope))}</a></li>' for i in data["first"]
-    )
+    of = {s: [row for row in rows if row["source"] == s] for s in sources}
+    links = [f'<a href="#source-{n}">{escape(s.removeprefix(BOOK))}</a>' for n, s in enumerate(sources)]
+    body = "".join(map(line, links, of.values()))
+    worst = [next(row for row in rows if row["id"] == name) for name in data["first"]]
+    first = "".join(f'<li><a href="#{r["id"]}">{marked(r["title"], worked(r, scope))}</a></li>' for r in worst)
     return (
         f'<table class="table"><caption>{len(rows)} places, by what they change; sections are those of {BOOK[:-2]}</caption>'
         f"<thead><tr>{head}</tr></thead><tbody>{body}{line('all', rows)}</tbody></table><p>These mislead most:</p><ul>{first}</ul>"

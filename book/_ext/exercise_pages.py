@@ -41,12 +41,11 @@ def page(text: str, docname: str) -> str:
         source, marks = "".join(cell["source"]), cell["metadata"].get("nbgrader", {})
         code, found = cell["cell_type"] == "code", cell["metadata"].get("course", {})
         if not code and not marks:
-            heading = HEADING.search(source)
-            number = heading[1] if heading else number
+            if heading := HEADING.search(source):
+                number = heading[1]
+            how_to = "remove-cell" in cell["metadata"].get("tags", ())
             cells.append(
-                HOW.format(path=f"{docname.replace('notebooks', 'work', 1)}.ipynb")
-                if "remove-cell" in cell["metadata"].get("tags", ())
-                else labelled(source)
+                HOW.format(path=f"{docname.replace('notebooks', 'work', 1)}.ipynb") if how_to else labelled(source)
             )
         elif marks.get("grade"):
             link = f'<p class="answer-in">{number} {"-".join(marks["grade_id"].split("-")[:2])}</p>'
@@ -108,15 +107,12 @@ def table(check: dict, grade_id: str) -> str:
         asked = [_asked(one["hashes"].get(entry), f"{grade_id} {j} {entry}") for j, one in enumerate(tried)]
         rows.append(_row(label, told + asked, "" if i else ' class="gives"'))
     kind = "cases cases-tried" if len(cases) == 2 and tried else "cases"
-    lines = [
+    return "\n".join([
         f'<form class="{kind}"><div class="pst-scrollable-table-container"><table class="table">',
         f'<caption class="visually-hidden">Cases of {escape(check["answer"])}</caption>',
         "<thead><tr><td></td>" + "".join(f'<th scope="col">{head}</th>' for head in heads) + "</tr></thead>",
-        "<tbody>",
-        *rows,
-        "</tbody></table></div></form>",
-    ]
-    return "\n".join(lines)
+        "<tbody>", *rows, "</tbody></table></div></form>",
+    ])  # fmt: skip
 
 
 def _row(name: str, cells: list[str], kind: str = "") -> str:

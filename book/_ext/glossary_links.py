@@ -1,9 +1,8 @@
 """Sphinx extension: a chapter's prose leads to the glossary where it first uses one of its terms, and says there what it means.
 
-The forms that lead there stand in the glossary's source, in a line `% linked: collective, collectives` of the entry: a word that also has
-another meaning, as "block" or "key", has none.  Headings, code, formulas, captions, other links and what is folded away stay as they are.
-The first sentence of the entry travels in the link; course.css shows it as a card where pointer or focus rests, without JavaScript.
-A chapter gets some thirty links; their sentences weigh 0.7 KB in chapter 1.  Nothing of the theme matters to it.
+The forms that lead there stand in the glossary's source, in a line `% linked: collective, collectives`: a word with another meaning, as
+"block" or "key", has none.  Headings, code, formulas, captions, links and folds stay as they are.  The entry's first sentence travels in
+the link, 0.7 KB in chapter 1; course.css shows it where pointer or focus rests, without JavaScript.  Nothing of the theme matters.
 """
 
 import re
@@ -32,8 +31,7 @@ class Term(nodes.reference):
 
 
 def visit(translator, link: Term) -> None:
-    written = {"href": link["refuri"], "data-meaning": link["meaning"]}
-    translator.body.append(translator.starttag(link, "a", "", **written))
+    translator.body.append(translator.starttag(link, "a", "", href=link["refuri"], **{"data-meaning": link["meaning"]}))
 
 
 def depart(translator, link: Term) -> None:
@@ -70,14 +68,15 @@ def pattern(forms) -> re.Pattern:
 
 def open_prose(text: nodes.Text) -> bool:
     """Whether a reader meets this text as prose, without opening a box or a cell, before the list of further reading."""
-    above, paragraph = text.parent, False
-    while isinstance(above, nodes.Element):
-        reading = any(name.endswith("-reading") for name in above.get("ids", ()))
-        folded = "cell" in above.get("classes", ()) or type(above).__name__.startswith("dropdown")
-        if reading or folded or isinstance(above, CLOSED):
+    above = [text.parent]
+    while above[-1].parent is not None:
+        above.append(above[-1].parent)
+    for node in above:
+        reading = any(name.endswith("-reading") for name in node.get("ids", ()))
+        folded = "cell" in node.get("classes", ()) or type(node).__name__.startswith("dropdown")
+        if reading or folded or isinstance(node, CLOSED):
             return False
-        paragraph, above = paragraph or isinstance(above, nodes.paragraph), above.parent
-    return paragraph
+    return any(isinstance(node, nodes.paragraph) for node in above)
 
 
 def add(document: nodes.document, forms: dict[str, tuple[str, str]], glossary: str) -> None:

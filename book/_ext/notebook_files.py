@@ -30,8 +30,15 @@ def checksums(text: str) -> list:
     return [mark.get("checksum") for mark in marks if mark is not None]
 
 
-def emptied(text: str) -> str:
-    """The notebook without outputs."""
+def released(name: str, text: str) -> str:
+    """A notebook without outputs; of exercises nbgrader's copy of the same release, where there is one."""
+    made = ROOT / "autograder/release" / f"{name.removeprefix('notebooks/')}.ipynb"
+    if (
+        name.endswith("/exercises")
+        and made.is_file()
+        and checksums(made.read_text(encoding="utf-8")) == checksums(text)
+    ):
+        text = made.read_text(encoding="utf-8")
     nb = json.loads(text)
     for cell in nb["cells"]:
         if cell["cell_type"] == "code":
@@ -40,29 +47,17 @@ def emptied(text: str) -> str:
 
 
 def restore(app, docname: str, source: list[str]) -> None:
-    """Take nbgrader's copy of the same release where there is one; never show outputs."""
-    if not (docname.startswith("notebooks/") and docname.endswith("/exercises")):
-        return
-    made = ROOT / "autograder" / "release" / f"{docname.removeprefix('notebooks/')}.ipynb"
-    if made.is_file() and checksums(made.read_text(encoding="utf-8")) == checksums(source[0]):
-        source[0] = made.read_text(encoding="utf-8")
-    source[0] = emptied(source[0])
-
-
-def lead_to_pages(app, docname: str, source: list[str]) -> None:
-    """A section's label is known to Sphinx by its name, wherever it stands."""
+    """A page of exercises is the release; its links to sections are labels, which Sphinx knows wherever they stand."""
     if docname.startswith("notebooks/"):
-        source[0] = READING.sub("](#", source[0])
+        source[0] = READING.sub("](#", released(docname, source[0]))
 
 
 def files(root: Path = ROOT) -> dict[str, str]:
     """Place in the archive -> text: what was released, without outputs, whatever somebody has written since."""
     found = {"README.txt": README, "notebooks/README.md": (root / "notebooks/README.md").read_text(encoding="utf-8")}
     for path in sorted((root / "notebooks").glob("ch*/*.ipynb")):
-        name = path.relative_to(root).as_posix()
-        source = [path.read_text(encoding="utf-8")]
-        restore(None, name.removesuffix(".ipynb"), source)
-        found[name] = emptied(source[0])
+        name = path.relative_to(root).with_suffix("").as_posix()
+        found[f"{name}.ipynb"] = released(name, path.read_text(encoding="utf-8"))
     for path in sorted((root / "notebooks").glob("ch*/checks.json")):
         found[path.relative_to(root).as_posix()] = path.read_text(encoding="utf-8")
     return found
@@ -85,13 +80,11 @@ def finish(app, error) -> None:
         text = json.dumps(json.loads(cards.read_text(encoding="utf-8")), ensure_ascii=False, separators=(",", ":"))
         (out / "_static" / CARDS).write_text(f"const reviewCards = {text};\n", encoding="utf-8")
     for path in (out / "_sources").glob("notebooks/*/exercises.ipynb"):
-        source = [path.read_text(encoding="utf-8")]
-        restore(app, path.relative_to(out / "_sources").with_suffix("").as_posix(), source)
-        path.write_text(source[0], encoding="utf-8")
+        name = path.relative_to(out / "_sources").with_suffix("").as_posix()
+        path.write_text(released(name, path.read_text(encoding="utf-8")), encoding="utf-8")
 
 
 def setup(app) -> dict:
     app.connect("source-read", restore, priority=400)
-    app.connect("source-read", lead_to_pages)
     app.connect("build-finished", finish)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

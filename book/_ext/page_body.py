@@ -1,12 +1,9 @@
 """Sphinx extension: what a page says otherwise than Sphinx and its cells have written it.
 
-`repaired`: on five pages, in two sizes and both schemes, hundreds of findings of axe-core are not there: names of buttons in the book's
-contents, roles of the bibliography; the rest is headings of tables.  It costs no byte.
-`enlargeable`: a figure is a file of the site, and a tap on it shows it as large as it is.  On a phone a wide figure has letters of 4 to 5
-pixels.  A cell gives its figure as base64 text; as a file it weighs a third less, chapter 6 20 KB, and its room is kept.
-
-What a release of the theme may change is `generate_toctree_html`, of pydata-sphinx-theme: without it a build stops, and with other HTML
-than `<summary>` test_accessible_html fails.
+`repaired`, for no byte, saves hundreds of findings of axe-core: names of buttons in the book's contents, roles of the bibliography,
+headings of tables.  `enlargeable`: a figure is a file of the site, which a tap shows as large as it is; on a phone a wide figure has
+letters of 4 to 5 pixels.  A cell gives it as base64 text; a file weighs a third less, chapter 6 20 KB, and keeps its room.
+Of the theme `generate_toctree_html` matters: without it a build stops, with other HTML than `<summary>` test_accessible_html fails.
 """
 
 import base64
@@ -77,10 +74,8 @@ def add(app, page, template, context, doctree) -> None:
     if "body" in context and app.builder.format == "html":
         root = "../" * page.count("/") + "_images/"
         context["body"] = enlargeable(repaired(context["body"]), root, Path(app.outdir) / "_images")
-    contents = context["generate_toctree_html"]
-    context["generate_toctree_html"] = lambda *kind, **how: str(contents(*kind, **how)).replace(
-        "<summary>", '<summary aria-label="Pages of this chapter">'
-    )
+    contents, named = context["generate_toctree_html"], '<summary aria-label="Pages of this chapter">'
+    context["generate_toctree_html"] = lambda *kind, **how: str(contents(*kind, **how)).replace("<summary>", named)
 
 
 def setup(app) -> dict:

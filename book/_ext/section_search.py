@@ -1,11 +1,9 @@
 """Sphinx extension: search leads to sections, also from a file, in English, Korean and Chinese.
 
-Sphinx's own index knows pages, whose tops are 20,000 to 40,000 px from what was asked; it splits Korean and Chinese at blanks alone, and
-shows no excerpt where pages are files.  This reads the built pages instead, and writes one script: their sections, each with its title,
-anchor, prose and other names.  The names come from the pages themselves: entries of the glossary, the index of methods, rows of the
-hardware page, menus of the planner.  book/_static/search.js ranks them.  The page that searches reads the script, and no other page.
-
-The theme matters by the field and the box of results in its `search.html`, which book/_templates/search.html fills.
+Sphinx's own index, 250 KB, knows pages alone, whose tops are 20,000 to 40,000 px from what was asked, splits Korean and Chinese at
+blanks, and shows no excerpt where pages are files.  This reads the built pages, and writes one script for the page that searches: their
+sections, each with title, anchor, prose and other names, from the glossary, the index of methods, the hardware page and the planner's
+menus.  search.js ranks them.  The theme matters by the field and the box of results in its `search.html`, which ours fills.
 """
 
 import json
@@ -228,7 +226,7 @@ def write(app, error) -> None:
 
 
 def without_sphinx(app) -> None:
-    """Sphinx's index would be 250 KB that nothing reads."""
+    """Nothing reads Sphinx's index."""
     app.builder.search = False
 
 
