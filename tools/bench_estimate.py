@@ -122,7 +122,7 @@ def half_of_peak_seconds(c: Config, chip: Chip, layout: Layout, B, T, software: 
     """A baseline that is hard to beat: all FLOPs, those done again too, at half of peak, times the pipeline's bubble."""
     pods = shared(layout, chip).pods
     f = flops(c, B, T, count="all" if software.attention == "stored" else "half")
-    again = {"everything": 0.0, "matmuls": f.attention}.get(layout.policy, f.layers)
+    again = {"everything": 0.0, "selective": 0.0, "matmuls": f.attention}.get(layout.policy, f.layers)
     bubble = (layout.pp - 1) / (layout.v * layout.microbatches)
     rate = published(chip, layout.products)
     return 1.0 * (f.train + again) / (share * rate * layout.chips * pods) * (1 + bubble)

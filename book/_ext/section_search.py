@@ -149,7 +149,7 @@ def things(hardware: str, planner: str) -> list[list]:
         names = [cells[0], *(a for a, of in ALIASES.items() if of == cells[0])]
         chip = CHIPS[cells[0]]
         maker = MAKERS.get(chip.names[1], "")
-        names += [f"{word} {cells[0]}" for word in maker.split()] + [maker, chip.generation.title()]
+        names += [f"{word} {cells[0]}" for word in maker.split()] + [maker, (chip.links or chip.generation).title()]
         found.append([cells[0], f"book/hardware.html#chip-{anchor}", [n for n in names if n], says])
         if cells[0] in options.get("chip", ()):
             found.append([f"{cells[0]} in the planner", f"book/planner.html#live-planner?chip={cells[0]}", [], ""])

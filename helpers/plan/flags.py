@@ -91,17 +91,7 @@ def of_training(framework: str, layout: Layout, sequences: float) -> tuple[str, 
         values |= {"dp": layout.dp, "fsdp": shards // layout.dp} | ({"zero": x} if 0 < (x := layout.zero) < 3 else {})
     elif sharded or layout.zero:
         values |= {"zero": 3 if sharded else layout.zero} | ({"dp": layout.dp} if sharded and layout.dp > 1 else {})
-    named = (
-        "v",
-        "policy",
-        "products",
-        "optimizer",
-        "overlaps_experts",
-        "nodes",
-        "sequence_parallel",
-        "layers",
-        "fp8_swiglu",
-    )
+    named = "v policy products optimizer offload overlaps_experts nodes sequence_parallel layers fp8_swiglu".split()
     changed = {name: x for name in named if (x := getattr(layout, name)) != getattr(Layout, name) or name == "policy"}
     rows = {"rows": sequences / shards / layout.microbatches, "sequences": sequences}
     if framework == "megatron-lm" and layout.layers and layout.v == 1:

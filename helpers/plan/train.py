@@ -134,8 +134,8 @@ def settings(layout: Layout, names: Iterable[str]) -> str:
     >>> settings(Layout(tp=8, zero=1), ("tp", "zero"))
     'tp=8 zero=1'
     """
-    values = ((name, getattr(layout, name)) for name in names)
-    return " ".join(f"{name}={'even' if x == '' else x}" for name, x in values)  # of the words layers alone may be none
+    unsaid, values = {"layers": "even", "offload": "nothing"}, ((name, getattr(layout, name)) for name in names)
+    return " ".join(f"{name}={unsaid[name] if x == '' else x}" for name, x in values)
 
 
 def nothing(question: Question, ranking: Ranking) -> str:
@@ -258,7 +258,7 @@ def account(step: Step, cluster: Cluster, numbers: dict, options) -> str:
         lines.append(f"  {unswitched(chip)}")
     if step.tight:
         lines.append(
-            f"  It is tight: a device lacks {show.bytes(step.missing)}, and counts of memory are off by as much."
+            f"  It is tight: a device lacks {show.bytes(step.missing)}, and counts and a sheet's GB are off by as much."
         )
     elif step.missing:
         lines.append(f"  It does not fit: a device lacks {show.bytes(step.missing)}.")

@@ -55,17 +55,8 @@ def drawn(figure, seed: int, family: str) -> dict[str, str]:
 def told_by_shell(figure, asked: dict[str, str]) -> list:
     """The first layouts that `python -m helpers.plan train` lists, as the page words them; none where it refuses."""
     name = next(name for name, label in figure.chips.items() if label == asked["chip"])
-    words = [
-        "train",
-        asked["model"],
-        "--chips",
-        f"{asked['n']}x{name}",
-        "--tokens",
-        asked["tokens"],
-        "--length",
-        asked["T"],
-    ]
-    options = parser().parse_args([*words, "--top", str(FIRST), "--json"])
+    words = f"train {asked['model']} --chips {asked['n']}x{name} --tokens {asked['tokens']} --length {asked['T']}"
+    options = parser().parse_args(f"{words} --top {FIRST} --json".split())
     try:
         listed = json.loads(options.run(options))["layouts"]
     except ValueError:
@@ -88,12 +79,8 @@ def test_the_page_finds_what_the_shell_finds(page, figure, family):
         want = told_by_shell(figure, asked)
         assert [words for words, _ in got] == [words for words, _ in want], asked
         assert all(math.isclose(x, y, rel_tol=1e-12) for (_, x), (_, y) in zip(got, want)), asked
-        kinds |= {
-            "found": want != [],
-            "none": want == [],
-            "also": any("; also fsdp=" in words for words, _ in got),
-            "HSDP": any(" fsdp=" in words and "dp=" in words[:3] for words, _ in got),
-        }
+        kinds |= {"found": want != [], "none": want == [], "also": any("; also fsdp=" in words for words, _ in got)}
+        kinds["HSDP"] |= any(" fsdp=" in words and "dp=" in words[:3] for words, _ in got)
     assert all(kinds.values()), kinds
 
 
@@ -141,10 +128,8 @@ def test_the_best_mesh_of_a_layer_is_the_best_of_the_layouts_with_fsdp_and_tp():
         draw = random.Random(seed)
         chip = CHIPS[draw.choice(TPUS)]
         side = draw.choice([n for n in (2, 4, 8, 16) if n <= min(chip.pod)])
-        cube, B, D, F = (
-            Slice(chip, (side,) * chip.axes),
-            *(2 ** draw.randint(*ends) for ends in ((13, 24), (12, 15), (12, 17))),
-        )
+        cube = Slice(chip, (side,) * chip.axes)
+        B, D, F = (2 ** draw.randint(*ends) for ends in ((13, 24), (12, 15), (12, 17)))
 
         def taken(power, cube=cube, sizes=(B, D, F), side=side):
             X, Y = cube.chips // side**power, side**power

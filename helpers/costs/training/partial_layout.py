@@ -82,6 +82,8 @@ def completed_layout(
     """
     free = {name: x for name, x in fixed.items() if name not in (*SEARCHED, "policy", "pods")}
     template = replace(template, **free)
+    # Who names more than sizes has a framework, and with it "selective"; a page, where no more can be named, tries what it ranks.
+    tried = KEPT if replace(template, pods=1, stored=BF16) == Layout() else (*KEPT, "selective")
     if listed := template.device_layers:
         fixed = {"pp": len(listed)} | fixed
         if (len(listed), sum(listed)) != (fixed["pp"], c.L):
@@ -89,7 +91,7 @@ def completed_layout(
             raise ValueError(SENTENCES["layers"].format(a=laid, c=c, listed=sum(listed), devices=len(listed)))
 
     def search(sizes: Mapping) -> Ranking:
-        policies = (sizes["policy"],) if "policy" in sizes else KEPT
+        policies = (sizes["policy"],) if "policy" in sizes else tried
         searched = {name: x for name, x in sizes.items() if name in SEARCHED}
         return ranking(c, tokens, T, slice, template, policies, searched, software)
 

@@ -129,14 +129,8 @@ def broken(layout: Layout, c: Config, sizes, machine: Machine, tokens: int, T: i
     """The first rule that a layout breaks, in a sentence with what would be right; "" if it keeps them all."""
     n, sequences = machine.chips, tokens // T
     shards = prod((layout.dp, layout.fsdp, layout.ep))
-    by = {a: getattr(layout, a) for a in NUMBERS} | {
-        "n": f"{n:,}",
-        "took": f"{layout.chips:,}",
-        "who": name,
-        "T": f"{T:,}",
-        "L": c.L,
-    }
-    by |= {"place": str(machine), "sequences": f"{sequences:,}", "shards": f"{shards:,}"}
+    by = {a: getattr(layout, a) for a in NUMBERS} | {"n": f"{n:,}", "took": f"{layout.chips:,}", "T": f"{T:,}"}
+    by |= {"who": name, "L": c.L, "place": str(machine), "sequences": f"{sequences:,}", "shards": f"{shards:,}"}
     if layout.chips != n:
         more = n % layout.chips == 0
         return NAMED["more" if more else "other"].format(**by | {"fsdp": layout.fsdp * (n // layout.chips)})

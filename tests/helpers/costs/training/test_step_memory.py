@@ -8,7 +8,7 @@ import pytest
 from helpers.costs.rooflines.chips import chip
 from helpers.costs.training.layout import Layout
 from helpers.costs.training.operation_seconds import TUNED, USUAL
-from helpers.costs.training.training_step import peak_memory
+from helpers.costs.training.training_step import TIGHT, peak_memory
 from helpers.costs.transformers.config import Config
 from helpers.costs.transformers.parameters_and_flops import parameters
 from helpers.costs.transformers.public_models import model
@@ -35,6 +35,20 @@ def test_block_inputs_are_all_that_is_kept():
     assert m.activations == 2 * 4 * 2048 * GPT.D * GPT.L
     whole = peak_memory(GPT, H100, Layout(policy="block", tp=8, sequence_parallel=False), 4, 2048)
     assert whole.activations == m.activations  # each of tp's chips has all tokens
+    away = peak_memory(GPT, H100, Layout(policy="block", offload="activations"), 4, 2048)
+    assert away.activations == 2 * m.activations / GPT.L  # of one layer on its way to the host, and of the next
+
+
+def test_what_ran_is_not_called_impossible_and_what_ran_out_of_memory_does_not_fit():
+    """Of rows whose source says what is kept; and of BLOOM's tuning, lines 793, 806 and 807 of its chronicle."""
+    found = {r.name: r.args for r in bench.rows() if "remat" not in r.missing}
+    for name, args in found.items():
+        m = peak_memory(*args)
+        assert m.total - min(m.logits, m.working) <= (1 + TIGHT) * args[1].hbm_bytes, (name, m)
+    for dp, tp, pp, size in ((48, 8, 1, 1), (32, 2, 6, 2), (32, 2, 6, 1)):
+        c, on, layout, B, T, software = found["bloom2022_68"]
+        laid = replace(layout, dp=dp, tp=tp, pp=pp, microbatches=B // dp // size)
+        assert peak_memory(c, on, laid, B, T, software).total > on.hbm_bytes, laid
 
 
 def test_what_programs_keep_gathered_and_in_eight_bits():

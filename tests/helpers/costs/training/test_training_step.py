@@ -247,8 +247,6 @@ def test_errors_say_what_would_be_right():
         (lambda: step(DENSE, Layout(pp=4, fsdp=16, microbatches=2, schedule="interleaved", v=2), 2**20, 4096, CUBE),
          "an interleaved pipeline takes a multiple of pp=4 microbatches, not 2"),
         (lambda: step(LLAMA, Layout(fsdp=64, products="fp4"), 2**20, 4096, CUBE), "v5p has no published rate for 'fp4'"),
-        (lambda: step(LLAMA, Layout(fsdp=64, offload="optimizer"), 2**20, 4096, CUBE),
-         "no price for optimizer in the host's memory: leave offload out"),
         (lambda: Layout(offload="all"), "offload is one of '', 'activations', 'optimizer', not 'all'"),
         (lambda: closed_forms.zero_memory(1, 1, 5), "zero is 0, 1, 2 or 3, not 5"),
         (lambda: step(LLAMA, Layout(fsdp=64), -(2**20), 1024, CUBE), "tokens and T are 1 or more, got tokens=-1048576"),
