@@ -51,10 +51,8 @@ def judged(more: dict[str, str], tree: Tree) -> None:
         solved, ids = in_process_grading.solved(topic, tree), set()
         for chapter, number in re.findall(r"^\(ex-(\d+)-(\d+)\)=$", text, re.M):
             ids.add(f"ch{int(chapter):02d}-q{int(number):02d}")
-        for nb, all_points, of in (
-            (solved, True, "its own answer"),
-            (in_process_grading.blank(solved), False, "no answer"),
-        ):
+        untouched = in_process_grading.blank(solved)
+        for nb, all_points, of in ((solved, True, "its own answer"), (untouched, False, "no answer")):
             for name, found in in_process_grading.judge(nb, *sorted(ids)).items():
                 wanted = found.points if all_points else 0.0
                 if in_process_grading.exercise_of(name) in ids and found.score != wanted:

@@ -111,12 +111,8 @@ def opened(chapter: str, source: str | None, due: str | None) -> str:
     source  the chapter's exercises as this edition has them; None if it has none
     """
     if source is None:
-        return re.sub(
-            r"^## Exercises\n.*?(?=^\(|^## |\Z)",
-            "## Exercises\n\nThis edition has no exercises for this chapter.\n\n",
-            chapter,
-            flags=re.M | re.S,
-        )
+        none = "## Exercises\n\nThis edition has no exercises for this chapter.\n\n"
+        return re.sub(r"^## Exercises\n.*?(?=^\(|^## |\Z)", none, chapter, flags=re.M | re.S)
     found = [n for n, _ in blocks(source) if n]
     points, hand = sum(float(m["points"]) for m in LINE.finditer(source)), len(BY_HAND.findall(source))
     said = f"{_many(len(found), 'exercise')}, {_many(points, 'point')}"

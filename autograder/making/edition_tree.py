@@ -13,6 +13,7 @@ from pathlib import Path
 
 import yaml
 
+from autograder.grading import whole_files
 from autograder.places import MARK, ROOT, SourceError, Tree, topic_of
 
 from . import edition_extras
@@ -40,13 +41,10 @@ RELEASE = """\
 import sys
 from pathlib import Path
 
-from autograder.places import SourceError, Tree
+from autograder.places import Tree
 from autograder.release import release
 
-try:
-    release(Tree(), Path(sys.argv[1]), database=False)
-except SourceError as error:
-    sys.exit(str(error))
+release(Tree(), Path(sys.argv[1]), database=False)
 """
 
 
@@ -98,7 +96,7 @@ def lay(made: Path, into: Path) -> list[str]:
     """Put a tree where it is to lie; what else lies there stays, and a file that was changed by hand is put aside and named."""
     into.mkdir(parents=True, exist_ok=True)
     if not (into / LIST).is_file():
-        _write_list(into, {})  # one that is stopped half-way is an edition as well
+        whole_files.replace(into / LIST, "{}")  # one that is stopped half-way is an edition as well
     kept = json.loads((into / LIST).read_text(encoding="utf-8"))
     files = {p.relative_to(made).as_posix(): p for p in sorted(made.rglob("*")) if p.is_file()}
     new = {name: hashlib.sha256(p.read_bytes()).hexdigest() for name, p in files.items()}
@@ -116,14 +114,8 @@ def lay(made: Path, into: Path) -> list[str]:
         (into / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(path, part := into / f"{name}.part")
         os.replace(part, into / name)  # a file that is cut would count as changed by hand
-    _write_list(into, new)
+    whole_files.replace(into / LIST, json.dumps(new, indent=0))
     return aside
-
-
-def _write_list(into: Path, files: dict[str, str]) -> None:
-    part = into / f"{LIST}.part"
-    part.write_text(json.dumps(files, indent=0), encoding="utf-8")
-    os.replace(part, into / LIST)
 
 
 def hand_out(made: Path, into: Path, closed: list[str]) -> None:
@@ -146,7 +138,8 @@ def _released(made: Path) -> None:
     program = [sys.executable, "-c", RELEASE, str(made.parent / "course")]
     done = subprocess.run(program, cwd=made, env=env, capture_output=True, text=True)
     if done.returncode:
-        raise SourceError(done.stderr.strip().split("\n")[-1])  # a sentence, or the end of a traceback
+        last = done.stderr.strip().split("\n")[-1]
+        raise SourceError(last.removeprefix("autograder.places.SourceError: "))  # any other keeps its name
 
 
 def _copy(root: Path, made: Path) -> None:
@@ -286,11 +279,11 @@ def _name(edition, made: Path, first: str) -> None:
         )
         dates = f"## Dates\n\n| exercises | released | due |\n|---|---|---|\n{rows}\n## Predict"
         _replace(made / "book/intro.md", r"^## Predict", dates)
-    (made / "README.md").write_text(
+    _write(
+        made / "README.md",
         f"# {escaped(edition.title)}\n\n{escaped(of)}\n\nAn edition of Rooflines to Racks for whoever teaches it, made by "
         f"`python -m autograder.edition`, without the course's tests. {MARK} says what was chosen.\nIt holds answers and hidden "
         "tests: students get the folder beside it, whose name ends in `-students`.\n",
-        encoding="utf-8",
     )  # fmt: skip
 
 

@@ -301,10 +301,8 @@ def source_notebook(
         raise SourceError("\n".join(map(mistakes.nowhere, unseen)))
     listed = uses(text, name)
     example = next((ex.number for ex in found if ex.checks), "")
-    cells[1:1] = [
-        how_to_answer(example, listed, path.stem in Tree(root).edition.get("closed", [])),
-        setup_cell(f"{path.stem[:4]}-setup"),
-    ]
+    is_closed = path.stem in Tree(root).edition.get("closed", [])
+    cells[1:1] = [how_to_answer(example, listed, is_closed), setup_cell(f"{path.stem[:4]}-setup")]
     return notebook([c for c in cells if c.source.strip()], listed), found, checks
 
 

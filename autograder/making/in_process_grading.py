@@ -84,9 +84,8 @@ def judge(nb: NotebookNode, *only: str) -> dict[str, Verdict]:
         m = meta(cell)
         if cell.cell_type != "code":
             continue
-        graded = bool(m.get("grade"))
         value, said, fault = execute(cell.source, f"<{key_of(cell)}>", scope)
-        if graded:
+        if m.get("grade"):
             score, message = grade(value, said, fault, float(m["points"]))
             found[m["grade_id"]] = Verdict(score, float(m["points"]), message)
     return found

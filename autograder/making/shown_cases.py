@@ -51,9 +51,8 @@ def program(given: dict) -> Callable:
     if "mesh" not in given:
         return itself
     ins, out = own(given["in_specs"]), own(given["out_specs"])
-    return lambda f: whole_arrays.program(
-        f, given["mesh"], ins, out, given.get("dtype", "bf16"), given.get("static", ())
-    )
+    dtype, static = given.get("dtype", "bf16"), given.get("static", ())
+    return lambda f: whole_arrays.program(f, given["mesh"], ins, out, dtype, static)
 
 
 def itself(answer: Callable) -> Callable:
@@ -202,9 +201,8 @@ def text(x: object, scope: dict, inside: bool = False, exact: bool = False) -> s
     >>> text(3.94e14, {}), text(273678336, {}), text((2, 16), {}), text({"bf16": 1.97e14}, {}), text("memory", {}), text(1.0, {})
     ('3.94e14', '273,678,336', '(2, 16)', '{"bf16": 1.97e14}', '"memory"', '1')
     """
-    named = isinstance(x, (Mapping, list)) and next(
-        (n for n, v in scope.items() if n.isupper() and type(v) is type(x) and v == x), None
-    )
+    tables = (n for n, v in scope.items() if n.isupper() and type(v) is type(x) and v == x)
+    named = isinstance(x, (Mapping, list)) and next(tables, None)
     if named or type(x).__name__ == "Chip":
         return named or x.name
     if isinstance(x, str):

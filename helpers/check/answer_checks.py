@@ -72,14 +72,9 @@ class Answer:
 
         Draws stand in the order of the answer's parameters, whose names are the learner's own affair.
         """
-
-        cases, statement, only = [], len(self.todo), self.only
+        statement, only = len(self.todo), self.only
         ours = (lambda **args: selected(reference(**args), only)) if only else reference
-
-        def settings() -> list[tuple]:
-            if not cases:
-                cases.extend(drawn(ours, draws, self.draws, statement, self.part, self.mistakes))
-            return cases
+        settings = cache(lambda: drawn(ours, draws, self.draws, statement, self.part, self.mistakes))
 
         def run():
             self.ahead = self._several([tuple(named.values()) for _, named in settings()])
@@ -307,14 +302,12 @@ def report(exercise: str, *answers: "Answer | Program", insight: str = "") -> fl
     results = [a.evaluate() for a in answers]
     earned, points = sum(e for e, _ in results), sum(a.points for a in answers)
     earned = round(earned * 4) // 1 / 4 if earned < points else points  # partial credit in quarters
-    passed = all(not messages for _, messages in results)
-    lines = [f"Exercise {exercise}: {earned:g} of {points:g} points"]
-    lines += [
-        textwrap.fill(m, 96, initial_indent="  ", subsequent_indent="    ", break_long_words=False)
-        for m in dict.fromkeys(m for _, ms in results for m in ms)
-    ]
+    messages = dict.fromkeys(message for _, complaints in results for message in complaints)
+    passed = not messages
+    wrapped = textwrap.TextWrapper(96, initial_indent="  ", subsequent_indent="    ", break_long_words=False)
+    lines = [f"Exercise {exercise}: {earned:g} of {points:g} points", *map(wrapped.fill, messages)]
     part = ", ".join(getattr(a, "name", "") for a in answers)
-    begun = any(not m.endswith(("not done yet.", NOT_JUDGED)) for _, ms in results for m in ms)
+    begun = any(not message.endswith(("not done yet.", NOT_JUDGED)) for message in messages)
     tries = tried(exercise, passed, begun, part, earned, points)
     place = record.standing_after(exercise, passed) if passed or begun else None  # the start page is brought up to date
     if passed:

@@ -207,9 +207,8 @@ def _same_number(value, expected, rtol, zero_tolerance):
             return "the shape is not what was asked for"  # by its own an answer could tell what it was given
         shape = "empty" if not g.size else g.shape or "that of a single number"
         return f"the shape is {shape}, which is not what was asked for"
-    scale = np.maximum(
-        np.abs(e), 1e-12 if e.ndim == 0 else np.abs(e[np.isfinite(e)]).max(initial=0) * zero_tolerance + 1e-12
-    )
+    largest = np.abs(e[np.isfinite(e)]).max(initial=0) if e.ndim else 0.0
+    scale = np.maximum(np.abs(e), largest * zero_tolerance + 1e-12)
     with np.errstate(all="ignore"):
         close = (g == e) | (np.abs(g - e) <= rtol * scale) & np.isfinite(g) & np.isfinite(e)
     if close.all():

@@ -4,6 +4,7 @@ The best of all is known because all are tried; what is printed is how many take
 """
 
 from bisect import bisect
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from itertools import product
@@ -127,16 +128,13 @@ def standing(score: float, scores: Sequence[float], designs: str, formatter: Cal
     """
     least, most, worse = scores[0], scores[-1], len(scores) - bisect(scores, score * EQUAL)
     bin_of = lambda x: min(BINS - 1, int(BINS * (x / least - 1) / (most / least - 1 or 1) * EQUAL))  # noqa: E731
-    bins = [0] * BINS
-    for x in scores:
-        bins[bin_of(x)] += 1
-    bars = "".join(HEIGHTS[-(-8 * n // max(bins))] for n in bins)
+    counts = Counter(map(bin_of, scores))
+    bars = "".join(HEIGHTS[-(-8 * counts[i] // max(counts.values()))] for i in range(BINS))
     share = f"faster than {100 * worse // len(scores)} % of all {len(scores):,} {designs} that fit"
     above = f"{100 * (score / least - 1):.1f} % above the best" if score > least * EQUAL else "and none is faster"
     begin = f"{formatter(least)} "
-    return (
-        f"{formatter(score)}: {share}, {above}.\n{begin}{bars} {formatter(most)}\n{' ' * (len(begin) + bin_of(score))}▲"
-    )
+    left = " " * (len(begin) + bin_of(score))
+    return f"{formatter(score)}: {share}, {above}.\n{begin}{bars} {formatter(most)}\n{left}▲"
 
 
 def contest(number: str, answer: Callable) -> None:

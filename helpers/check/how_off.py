@@ -34,13 +34,7 @@ FACTORS = {
 }
 
 
-def how_off(
-    cases: Sequence[Case],
-    rtol: float,
-    learner: Callable | None = None,
-    reference: Callable | None = None,
-    twice: str | None = None,
-) -> str | None:
+def how_off(cases: Sequence[Case], rtol: float, learner=None, reference=None, twice: str | None = None) -> str | None:
     """A sentence without its full stop on what all wrong cases have in common, of their first wrong entry; None if nothing is known.
 
     learner  the answer, for other arguments in their order; `reference` gives what is right, for those by name, without it the cases do
@@ -245,8 +239,7 @@ def _conditions(args: Mapping) -> Iterator[tuple[str, Callable]]:
             yield f"{n} has one entry", lambda a, n=n: len(a[n]) == 1
             yield f"{n} has more than one entry", lambda a, n=n: len(a[n]) > 1
             yield f"{n} has more than two entries", lambda a, n=n: len(a[n]) > 2
-            for odd in (0, 1):
-                number = "odd" if odd else "even"
+            for odd, number in enumerate(("even", "odd")):
                 yield f"{n} has an {number} number of entries", lambda a, n=n, odd=odd: len(a[n]) % 2 == odd
             yield f"{n} has an entry twice", lambda a, n=n: len(set(map(repr, a[n]))) < len(a[n])
         if isinstance(v, tuple | list) and v and all(map(is_number, v)):

@@ -66,9 +66,8 @@ class Ran:
 
     def made_of(self, *arguments: int) -> list:
         """The arrays, as variables of the program, that are made of all these arguments, counted from 0."""
-        return [
-            v for eqn, _, gives in self.origins for v, args in zip(eqn.outvars, gives) if frozenset(arguments) <= args
-        ]
+        needed = frozenset(arguments)
+        return [v for eqn, _, gives in self.origins for v, args in zip(eqn.outvars, gives) if needed <= args]
 
     def shapes_of(self, *arguments: int) -> list[tuple[int, ...]]:
         """Their shapes: scores are made of queries and keys."""

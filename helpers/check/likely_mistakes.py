@@ -51,9 +51,7 @@ class Mistakes:
         """Those of the arguments, which lead to a value in every case."""
         return [mistake.leads_to for mistake in self.named if callable(mistake.leads_to)]
 
-    def leading(
-        self, wrong_value, expected, args: tuple, kwargs: dict, is_hidden: bool, other_cases: Callable
-    ) -> list[str]:
+    def leading(self, wrong_value, expected, args, kwargs, is_hidden: bool, other_cases: Callable) -> list[str]:
         """The messages of mistakes that lead to this value: those first that lead to the answer's other values as well, and then
         those that state most entries.
 

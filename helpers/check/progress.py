@@ -153,10 +153,9 @@ def merged(old_record: dict | None, new_record: dict) -> dict:
     if not old_record:
         return new_record
     won = min(max(old_record["won"], new_record["won"]), new_record["of"])
-    days = {
-        key: min(filter(None, (old_record.get(key), new_record.get(key))), default=None) for key in ("begun", "passed")
-    }
-    return {"won": won, "of": new_record["of"], "tries": max(old_record["tries"], new_record["tries"]), **days}
+    tries = max(old_record["tries"], new_record["tries"])
+    earlier = lambda key: min(filter(None, (old_record.get(key), new_record.get(key))), default=None)  # noqa: E731
+    return {"won": won, "of": new_record["of"], "tries": tries, "begun": earlier("begun"), "passed": earlier("passed")}
 
 
 def note(exercise: str, part: str, won: float, worth: float, tries: int) -> None:
@@ -288,13 +287,9 @@ def sums(judged: Sequence[Standing], row_matches: dict[str, re.Match]) -> str:
     begun = sum(s.begun and not s.passed for s in judged)
     left = sum(int(row_matches[s.number]["minutes"]) for s in judged if not s.passed)
     after = following(judged)
-    cells = [
-        f"{won:g} of {points:g}",
-        f"{sum(s.passed for s in judged)} of {len(judged)}",
-        str(begun or "–"),
-        spent(left) if left else "–",
-        f"[{after}]({row_matches[after]['link']})" if after else "–",
-    ]
+    passed = f"{sum(s.passed for s in judged)} of {len(judged)}"
+    link = f"[{after}]({row_matches[after]['link']})" if after else "–"
+    cells = [f"{won:g} of {points:g}", passed, str(begun or "–"), spent(left) if left else "–", link]
     return "".join(f" {cell} |" for cell in cells)
 
 

@@ -84,14 +84,12 @@ def seed() -> str:
     return secret() or os.environ.get("COURSE_SEED", "0")
 
 
+def _made(_, make: Callable):
+    return make()
+
+
 def inputs(
-    n: int,
-    name: str,
-    draws: dict[str, Draw],
-    shapes: bool = False,
-    parts: bool = False,
-    is_alike: Callable | None = None,
-    class_cache: Callable = lambda key, make: make(),
+    n: int, name: str, draws: dict[str, Draw], shapes=False, parts=False, is_alike=None, class_cache: Callable = _made
 ) -> Iterator[dict]:
     """n settings of the draws, fixed by the name and by COURSE_SEED (default 0), or by seeds made from a secret.
 

@@ -14,13 +14,9 @@ from .raised import Unclear
 from .traced_program import Reading, Setting
 
 NAMES = {
-    "all_gather": "AllGather",
-    "psum_scatter": "ReduceScatter",
-    "psum": "AllReduce",
-    "pmean": "AllReduce",
-    "all_to_all": "AllToAll",
-    "ppermute": "Permute",
-} | {k: k for k in KINDS}
+    "all_gather": "AllGather", "psum_scatter": "ReduceScatter", "psum": "AllReduce", "pmean": "AllReduce",
+    "all_to_all": "AllToAll", "ppermute": "Permute",
+} | {k: k for k in KINDS}  # fmt: skip
 
 
 def statement(rule: Callable) -> Callable:
@@ -61,11 +57,9 @@ class SendingRules:
         if self.logical.wire <= max_bytes * (1 + 1e-9):
             return None
         wide = [c.dtype for c in self.logical if bytes_each(c.dtype) > bytes_each(self.setting.widest)]
-        return (
-            self._named()
-            or f"your program sends {show.bytes(self.logical.wire)} from each device, the limit is {show.bytes(max_bytes)}."
-            + (f" Some of it travels as {wide[0]}, and the arguments are {self.setting.widest}." if wide else "")
-        )
+        travels = f" Some of it travels as {wide[0]}, and the arguments are {self.setting.widest}." if wide else ""
+        sent, limit = show.bytes(self.logical.wire), show.bytes(max_bytes)
+        return self._named() or f"your program sends {sent} from each device, the limit is {limit}.{travels}"
 
     @statement
     def sends_numbers(self, max_numbers: float) -> str | None:

@@ -194,11 +194,8 @@ class Program(SendingRules):
             with limited():
                 out = called(self.answer, (*blocks, *self.static), {})
             leaves = jax.tree.leaves(out)
-            if (
-                not all(isinstance(x, (int, float)) or hasattr(x, "dtype") for x in leaves)
-                or len(leaves) == 1
-                and leaves[0] is not out
-            ):
+            numeric = all(isinstance(x, (int, float)) or hasattr(x, "dtype") for x in leaves)
+            if not numeric or len(leaves) == 1 and leaves[0] is not out:
                 raise Unclear(f"{self.name} returns {kind(out)}; one array is asked for")
             return out[None] if stacked else out
 

@@ -32,9 +32,7 @@ def recall() -> None:
                     _passed.add((exercise, part))
 
 
-def tried(
-    exercise: str, passed: bool, is_counted: bool = True, part: str = "", won: float = 0, worth: float = 0
-) -> int:
+def tried(exercise: str, passed: bool, is_counted=True, part="", won: float = 0, worth: float = 0) -> int:
     """Note a try at one part of an exercise; the number of failed ones.
 
     A cell that nobody has filled in does not count.

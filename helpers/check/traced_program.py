@@ -114,9 +114,8 @@ def reading_like(model_reading: Reading, traced, lowered) -> Reading:
     if model_reading.program is None:
         return _written(traced.jaxpr, model_reading.mesh)
     hostless(traced.jaxpr)
-    return _exported(
-        Held(lowered.compiler_ir("stablehlo"), model_reading.mesh.size, traced.jaxpr.out_avals), model_reading.mesh
-    )
+    held = Held(lowered.compiler_ir("stablehlo"), model_reading.mesh.size, traced.jaxpr.out_avals)
+    return _exported(held, model_reading.mesh)
 
 
 def _exported(program, mesh) -> Reading:
@@ -167,9 +166,8 @@ class Shrinking:
         return self.known[large_size, small_size]
 
     def _shrinks(self, large_size: int, small_size: int) -> bool:
-        if large_size == small_size <= 2 * self.devices or any(
-            abs(small_size - large_size * r) < 1 for r in self.ratios
-        ):
+        counts_devices = large_size == small_size <= 2 * self.devices
+        if counts_devices or any(abs(small_size - large_size * r) < 1 for r in self.ratios):
             return True
         for (n, m), (k, j), a in product(self.pairs, self.pairs, self.parts):
             b = (large_size - a * n) / k

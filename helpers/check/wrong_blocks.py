@@ -11,6 +11,7 @@ from math import prod
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.sharding import Mesh
 
 from helpers.trace.jaxpr.collectives import groups_along
 from helpers.trace.jaxpr.equation_costs import short
@@ -49,9 +50,7 @@ class Blocks:
     asked: Asked | None = None
 
     @classmethod
-    def of(
-        cls, result: jax.Array, expected, mesh: jax.sharding.Mesh, stacked: bool, dtype, starts: dict, within=np.inf
-    ):
+    def of(cls, result: jax.Array, expected, mesh: Mesh, stacked: bool, dtype, starts: dict, within=np.inf):
         """Those of a sharded result beside those of what is expected; copies that the result promises one by one.
 
         result  if it is `stacked`, a stack of partial sums, their sum is compared
@@ -328,9 +327,9 @@ def _where(b: Blocks) -> str:
     elif not wanted.any():
         how = "numbers stand where zeros belong"
     elif held.size > 1 and b.scaled(held, factor, wanted):
-        how = f"{off.sum():,} of {off.size:,} numbers " + (
-            "have the wrong sign" if abs(factor + 1) < WHOLE else f"are {factor:.3g} times what they should be"
-        )
+        sign_alone = abs(factor + 1) < WHOLE
+        wrong_by = "have the wrong sign" if sign_alone else f"are {factor:.3g} times what they should be"
+        how = f"{off.sum():,} of {off.size:,} numbers {wrong_by}"
     else:
         little = np.abs(held - wanted).max() < NEARLY * max(np.abs(w).max() for w in b.wanted)
         how = f"{off.sum():,} of {off.size:,} numbers are off{', each by little' if little else ''}"
