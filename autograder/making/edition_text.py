@@ -42,12 +42,8 @@ def blocks(text: str) -> list[tuple[str | None, list[str]]]:
 
 def needs(text: str) -> dict[str, set[str]]:
     """For each exercise of a source, those that its data line says it needs."""
-    found = {}
-    for number, lines in blocks(text):
-        if number:
-            data = data_line("\n".join(lines))
-            found[number] = set(data.needs) if data else set()
-    return found
+    found = {number: data_line("\n".join(lines)) for number, lines in blocks(text) if number}
+    return {number: set(data.needs) if data else set() for number, data in found.items()}
 
 
 def by_hand(text: str) -> list[str]:

@@ -134,8 +134,7 @@ def hand_out(made: Path, into: Path, closed: list[str]) -> None:
 
 def _released(made: Path) -> None:
     """The edition's notebooks, by its own program: the prose counts the exercises and minutes of the folder it lies in."""
-    env = {**os.environ, "PYTHONPATH": str(made)}
-    program = [sys.executable, "-c", RELEASE, str(made.parent / "course")]
+    program, env = [sys.executable, "-c", RELEASE, str(made.parent / "course")], os.environ | {"PYTHONPATH": str(made)}
     done = subprocess.run(program, cwd=made, env=env, capture_output=True, text=True)
     if done.returncode:
         last = done.stderr.strip().split("\n")[-1]
