@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 from functools import cache
+from itertools import chain, count
 from pathlib import Path
 
 import nbformat
@@ -123,11 +124,8 @@ def at_headings(text: str) -> list[str]:
 def tidy(cell: NotebookNode) -> NotebookNode:
     """Tags of the site are joined by what JupyterLab knows; nothing else but nbgrader's metadata stays."""
     tags = set(cell.metadata.get("tags", [])) & FOLDING
-    folded = {}
-    if tags & {"hide-input", "remove-input", "hide-cell"}:
-        folded["source_hidden"] = True
-    if tags & {"hide-output", "hide-cell"}:
-        folded["outputs_hidden"] = True
+    inputs, outputs = tags & {"hide-input", "remove-input", "hide-cell"}, tags & {"hide-output", "hide-cell"}
+    folded = ({"source_hidden": True} if inputs else {}) | ({"outputs_hidden": True} if outputs else {})
     kept = {k: cell.metadata[k] for k in ("nbgrader", "deletable", "editable", "course") if k in cell.metadata}
     site = ({"jupyter": folded} if folded else {}) | ({"tags": sorted(tags)} if tags else {})
     cell.metadata = nbformat.from_dict(kept | site)
@@ -145,12 +143,9 @@ def identify(cells: list[NotebookNode]) -> None:
         if heading and not own:
             under = slug(heading[1])[:48].strip("-") or "top"
         base = own or under
-        name, n = base, 1
-        while name in taken:
-            n += 1
-            name = f"{base}-{n}"
-        taken.add(name)
-        cell.id = name
+        numbered = (f"{base}-{n}" for n in count(2))
+        cell.id = next(name for name in chain([base], numbered) if name not in taken)
+        taken.add(cell.id)
 
 
 def notebook(cells: list[NotebookNode], helpers: list[str] | None = None) -> NotebookNode:

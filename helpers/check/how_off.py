@@ -206,10 +206,9 @@ def _where(wrong: Sequence[Case], right: Sequence[Case]) -> str | None:
 
 def _among(wrong: Sequence[Case], right: Sequence[Case]) -> str | None:
     """A text that is one of few in all wrong cases, and none of these in the right ones."""
+    texts = lambda n, cases: {x if isinstance(x := opened_args(c.args).get(n), str) else None for c in cases}  # noqa: E731
     for n, v in opened_args(wrong[0].args).items():
-        off, fine = (
-            {x if isinstance(x := opened_args(c.args).get(n), str) else None for c in cases} for cases in (wrong, right)
-        )
+        off, fine = texts(n, wrong), texts(n, right)
         if isinstance(v, str) and None not in off | fine and not off & fine and len(off) < min(LISTED, len(wrong)):
             return f"{n} is " + " or ".join(map(repr, sorted(off)))
     return None

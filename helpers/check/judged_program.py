@@ -105,14 +105,13 @@ class Ran:
         `beside` it, keys and values, half counts.
         """
         most, distinct = 0, {}
+        is_asked = lambda args: _made_of(args, [argument], [by])  # noqa: E731
         for eqn, takes, _ in self.origins:
             name, sizes = eqn.primitive.name, [distinct.get(id(v), size(v)) for v in eqn.invars]
             if name in SAME_NUMBERS:
                 distinct |= {id(v): sizes[0] for v in eqn.outvars}
             elif name not in OPENED | {"concatenate"} and any(by in args for args in takes):
-                meets = [
-                    n // (1 + (beside in args)) for n, args in zip(sizes, takes) if _made_of(args, [argument], [by])
-                ]
+                meets = [n // (1 + (beside in args)) for n, args in zip(sizes, takes) if is_asked(args)]
                 most = max(most, *meets, 0)
         return most
 

@@ -18,6 +18,12 @@ NAMES = {
     "all_to_all": "AllToAll", "ppermute": "Permute",
 } | {k: k for k in KINDS}  # fmt: skip
 
+FLAT = (
+    "no collective runs over X and Y together: first the chips of a host among themselves, then the chips at the same place "
+    "of all hosts, or the other way round"
+)
+FULL_HOSTS = "inside the hosts more is sent than needed: each chip has to get no more than what it will hold or pass on"
+
 
 def statement(rule: Callable) -> Callable:
     """A rule that a check states of a program: kept until `report` asks it. It gives a complaint or None."""
@@ -106,6 +112,15 @@ class SendingRules:
     def refuses(self, message: str, is_bad: Callable[[trace.Sent], bool]) -> str | None:
         """The program does not send so: a function of its logical collectives, in the program's order."""
         return message if is_bad(self.logical) else None
+
+    def in_tiers(self, inside: float, across: float, too_much: str) -> None:
+        """No collective runs over both axes; a device sends `across` bytes at most along X, between hosts, and `inside` in its own.
+
+        too_much  what is said where more crosses between hosts
+        """
+        self.refuses(FLAT, lambda _: any(len(c.axes) > 1 for c in self.reading.sent))
+        self.refuses(too_much, lambda _: self.reading.sent.along("X") > across * (1 + 1e-9))
+        self.refuses(FULL_HOSTS, lambda _: self.reading.sent.wire - self.reading.sent.along("X") > inside * (1 + 1e-9))
 
     def only(self, *names: str) -> None:
         """The program sends by these alone, as jax.lax calls them: "ppermute"."""

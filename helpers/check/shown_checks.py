@@ -129,6 +129,11 @@ class Stated:
 
     unlike = Answer.unlike  # several laws
 
+    def in_tiers(self, *args) -> None:
+        from .sending_rules import SendingRules  # which needs JAX
+
+        SendingRules.in_tiers(self, *args)
+
     def __getattr__(self, kind: str) -> Callable:
         def state(*args, **kwargs) -> None:
             said = Statement(next(self.recorder.turn), kind, args, kwargs, self.recorder.unseen)

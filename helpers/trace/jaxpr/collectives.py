@@ -72,6 +72,10 @@ class Sent(show.Table, tuple):
             out["".join(c.axes)] += c.wire(self.sizes)
         return dict(out)
 
+    def along(self, axis: str) -> float:
+        """Bytes that one device sends by the collectives over this axis, alone or with others."""
+        return sum(c.wire(self.sizes) for c in self if axis in c.axes)
+
     def rows(self) -> list[tuple[str, ...]]:
         """The table, line by line: kind, axes, operand, result, runs, bytes that a device sends, where it stands."""
         rows = []
