@@ -74,7 +74,7 @@ CHAPTERS = [  # '": "', '", dense(' and '", dict(' stand in tables of what may g
     Chapter("ch05_inference", (*SAYS, ".sends", ".equals(", '": "'), (6, 3), skipped=PROGRAMS,
             parts=((13, ("-numbers", "-program")), (14, ("-experts", "-sharded")), (25, ("-numbers", "-program")))),
     Chapter("ch06_attention", (*SAYS, '", dense(', '", dict(', "good(cost("), (6, 3), skipped=(*PROGRAMS, "@cache")),
-    Chapter("ch07_racks", (*SAYS, "tiers(a", ".equals("), (7, 2), classes=OTHER_VALUES, skipped=PROGRAMS, by_hand=17),
+    Chapter("ch07_racks", (*SAYS, ".in_tiers(", ".equals("), (7, 2), classes=OTHER_VALUES, skipped=PROGRAMS, by_hand=17),
     Chapter("ch08_experts", (*SAYS, ".sends", ".equals("), (7, 2), classes=OTHER_VALUES, skipped=PROGRAMS, by_hand=0),
 ]  # fmt: skip
 of_chapters = pytest.mark.parametrize("chapter", CHAPTERS, ids=lambda c: c.topic)
