@@ -13,7 +13,6 @@ from pathlib import Path
 
 import yaml
 
-from autograder.grading import whole_files
 from autograder.places import MARK, ROOT, SourceError, Tree, topic_of
 
 from . import edition_extras
@@ -96,7 +95,7 @@ def lay(made: Path, into: Path) -> list[str]:
     """Put a tree where it is to lie; what else lies there stays, and a file that was changed by hand is put aside and named."""
     into.mkdir(parents=True, exist_ok=True)
     if not (into / LIST).is_file():
-        whole_files.replace(into / LIST, "{}")  # one that is stopped half-way is an edition as well
+        _write_list(into, {})  # one that is stopped half-way is an edition as well
     kept = json.loads((into / LIST).read_text(encoding="utf-8"))
     files = {p.relative_to(made).as_posix(): p for p in sorted(made.rglob("*")) if p.is_file()}
     new = {name: hashlib.sha256(p.read_bytes()).hexdigest() for name, p in files.items()}
@@ -114,8 +113,13 @@ def lay(made: Path, into: Path) -> list[str]:
         (into / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(path, part := into / f"{name}.part")
         os.replace(part, into / name)  # a file that is cut would count as changed by hand
-    whole_files.replace(into / LIST, json.dumps(new, indent=0))
+    _write_list(into, new)
     return aside
+
+
+def _write_list(into: Path, files: dict[str, str]) -> None:
+    _write(part := into / f"{LIST}.part", json.dumps(files, indent=0))
+    os.replace(part, into / LIST)
 
 
 def hand_out(made: Path, into: Path, closed: list[str]) -> None:

@@ -84,24 +84,20 @@ def seed() -> str:
     return secret() or os.environ.get("COURSE_SEED", "0")
 
 
-def _made(_, make: Callable):
-    return make()
-
-
 def inputs(
-    n: int, name: str, draws: dict[str, Draw], shapes=False, parts=False, is_alike=None, class_cache: Callable = _made
+    n: int, name: str, draws: dict[str, Draw], shapes=False, parts=False, is_alike=None, class_cache=None
 ) -> Iterator[dict]:
     """n settings of the draws, fixed by the name and by COURSE_SEED (default 0), or by seeds made from a secret.
 
     shapes       they are sizes of arrays, the same for everybody
     parts        parts of the answer have points of their own: near the class's, and each submission's own
     is_alike     what a setting's values must leave as the class's have it, with parts: the side of each edge that they are on
-    class_cache  (key, a function) -> what that gives, which is one for a class
+    class_cache  (key, a function) -> what that gives, which is one for a class; without it each is made anew
     """
     for i in range(n):
         at = {k: f"{name}/{k}/{i}" for k in draws}
         if parts:
-            yield _beside(draws, at, is_alike, class_cache)
+            yield _beside(draws, at, is_alike, class_cache or (lambda _, make: make()))
         else:
             chosen = "0" if shapes else seed()
             yield {k: d(random.Random(f"{chosen}/{at[k]}")) for k, d in draws.items()}
