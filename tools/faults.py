@@ -204,7 +204,7 @@ FAULTS = [
         r"blobs\.get\(2\), blobs\.get\(3\), data",
         "blobs.get(2)",
         "tests/autograder/own_work/test_rescue.py",
-        "stash_popped",
+        "nothing_is_lost and rebased",
     ),
     Fault(
         "an answer in what is seen of its check",
