@@ -21,6 +21,7 @@ Recomputation" (2022) for tensor parallelism with sequence parallelism and witho
 
 from dataclasses import replace
 from functools import cached_property
+from math import inf
 
 from helpers.arguments import formula, record
 from helpers.costs.rooflines.hardware import Chip, Slice
@@ -228,11 +229,8 @@ class Step:
 
     @property
     def tight(self) -> bool:
-        """Whether fewer bytes are missing than a count of them may be off: it may run.
-
-        Logits are gone before a layer is made again, so a compiler may give both the same bytes; that the sum does not count.
-        """
-        shared_bytes = minimum(self.memory.logits, self.memory.working)
+        """Whether fewer bytes are missing than a count of them may be off: it may run."""
+        shared_bytes = minimum(self.memory.logits, self.memory.working)  # logits are gone before a layer is made again
         return 0 < self.missing <= TIGHT * self.slice.chip.hbm_bytes + shared_bytes
 
 
@@ -240,9 +238,7 @@ class Step:
 def step(
     c: Config, layout: Layout, tokens, T, slice: Slice, count: str = "all", hop: float | None = None, software=TUNED
 ) -> Step:
-    """What a training step of `tokens` in sequences of T does on a slice, or on `layout.pods` of them.
-
-    What `offload` sends to the host and back is in the estimate alone, not in floors.
+    """What a training step of `tokens` in sequences of T does on a slice, or on `layout.pods` of them; no floor has what `offload` sends.
 
     count  pairs of query and key that attention computes: `parameters_and_flops.PAIRS`
     hop    seconds of latency per hop, if not the chip's
@@ -357,16 +353,13 @@ def _device(
     # Of a device's v stages the one that is computed has whole gradients, until its microbatches are through.
     whole = where((layout.zero == 2) & (layout.v > 1), held.share(layout, False) / layout.v, 0.0)
     under_way = in_flight(layout.schedule, pp, layout.microbatches, layout.v, device)
-    if len(stages) == 2:
-        under_way = where(alone, under_way, under_way / 2)
-    activations = summed(kept_by_layer) * under_way
-    if layout.offload == "activations":  # one layer's are on their way while the next one computes
-        activations = minimum(activations, 2 * _most(layers, kept_by_layer))
+    under_way = where(alone, under_way, under_way / 2) if len(stages) == 2 else under_way
+    here = inf if layout.offload != "activations" else 2 * _most(layers, kept_by_layer)  # the rest is on its host
     return {
         "weights": sizes.weight * held.share(layout, layout.zero >= 3),
         "gradients": sizes.gradient * (held.share(layout, layout.zero >= 2) + whole),
         "optimizer": 0.0 if layout.offload == "optimizer" else sizes.state * held.share(layout, layout.zero >= 1),
-        "activations": activations,
+        "activations": minimum(summed(kept_by_layer) * under_way, here),
         "logits": where(alone | last, logit_bytes * ops.rows * c.V / layout.tp, 0.0),
     }
 
