@@ -5,7 +5,7 @@ import re
 
 import yaml
 
-from tests.book.conftest import ROOT, extension, page_names
+from tests.book.conftest import ROOT, page_names
 from tools import weight
 from tools.check_site import check
 
@@ -43,11 +43,6 @@ def test_chapters_were_executed(site):
         text = path.read_text(encoding="utf-8")
         assert "cell_output" in text and "Traceback" not in text and "✗" not in text
     assert not (site / "reports").exists()
-
-
-def test_where_results_come_from_is_said_once_a_page(site):
-    page = (site / "book/ch02_sharding_compiler.html").read_text(encoding="utf-8")
-    assert page.count("<p>Stored: compiled on") == 1 and page.count(extension("page_body").AGAIN) > 3
 
 
 def test_pages_come_from_the_sources_that_learners_get(site):

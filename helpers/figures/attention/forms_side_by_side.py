@@ -29,7 +29,7 @@ FORMS = {
     "linear": "linear",
 }
 COLUMNS = {
-    "seconds": "time, at least",
+    "seconds": "at least",
     "bound": "waits for",
     "bytes": "through HBM",
     "flops": "products",
