@@ -33,7 +33,7 @@ COLUMNS = {
     "bound": "waits for",
     "bytes": "through HBM",
     "flops": "products",
-    "held": "held beside arguments",
+    "held": "held besides",
 }
 # From one bar to the next and the height of one, in pixels; percents of the width.
 STEP, BAR, LEFT, WIDE = 24, 16, 36, 44
