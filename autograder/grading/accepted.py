@@ -73,9 +73,8 @@ def give(run) -> list[str]:
                 elif was:
                     _write(run, gradebook, (student, cell), cells, None, in_words)
                     gone[number_of(exercise_of(cell))].append(student)
-        if (
-            not run.writer.dry
-        ):  # a run may be stopped between these lines: the next one takes both points for those of rows
+        # A run may be stopped between these lines: the next one takes both points for those of rows.
+        if not run.writer.dry:
             both = {who: _joined(before.get(who, {}), given.get(who, {})) for who in {**before, **given}}
             replace(note, json.dumps(both))
             gradebook.db.commit()

@@ -75,13 +75,8 @@ def add(app, page, template, context, doctree) -> None:
         return
     context["body"] = CLONE.sub(rf'<a href="{escape(repository(url))}">\1</a>', context["body"])
     if found := opened(app, page):
-        kind = (
-            "exercises"
-            if page.endswith("/exercises")
-            else "chapter"
-            if reading_of(page[5:]).endswith("/reading.ipynb")
-            else "page"
-        )
+        kind = "chapter" if reading_of(page[5:]).endswith("/reading.ipynb") else "page"
+        kind = "exercises" if page.endswith("/exercises") else kind
         links = " ".join(f'<a href="{escape(to)}">Open the {kind} in {where}</a>' for where, to in found.items())
         context["body"] = context["body"].replace("</h1>", f'</h1>\n<p class="launch">{links}</p>', 1)
 

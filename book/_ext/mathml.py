@@ -31,9 +31,8 @@ PARTS = {"mfrac": 2, "msub": 2, "msup": 2, "munder": 2, "mover": 2, "msubsup": 3
 LONG = 17  # em: what a phone of 360 pixels has room for, with some to spare
 RELATIONS, ADDED = "=≤≥<>≈∝→⟶←⟺≔", "+−·"
 OPENING, CLOSING = set("([{"), set(")]}")
-WHOLE = re.compile(
-    r"([(\[“]?)<math>(?:(?!</math>).)*</math>([.,;:?!)\]”%’]+|-\w+)?"
-)  # a formula in a line, and what touches it
+# A formula in a line, and what touches it.
+WHOLE = re.compile(r"([(\[“]?)<math>(?:(?!</math>).)*</math>([.,;:?!)\]”%’]+|-\w+)?")
 ITALIC = [chr(c) for c in (0x210E, *range(0x1D434, 0x1D455), *range(0x1D456, 0x1D468), *range(0x1D6E2, 0x1D71C))]
 SLANTED = {chr(int(unicodedata.decomposition(letter).split()[1], 16)): letter for letter in ITALIC}
 """Letters as mathematics slants them, Latin and Greek; Unicode put the h elsewhere."""

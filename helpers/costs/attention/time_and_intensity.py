@@ -111,10 +111,8 @@ def variants(attn: Attention, fast_bytes, C: Count = 256, window=None, sink_toke
     {'naive': '60.26', 'fused': '34.49', 'chunked': '19.70', 'flash1': '3.05', 'flash2': '2.02', 'flash3': '2.02', 'linear': '0.14'}
     """
     b = maximum(largest_block(fast_bytes, attn.H, Layout(attn.x, attn.s)), 16)
-    small, rows = (
-        minimum(b, 512),
-        b * sharing,
-    )  # a large block on the chip is worked on in parts, so that few masked pairs are computed
+    rows = b * sharing
+    small = minimum(b, 512)  # a large block on the chip is worked on in parts, so that few masked pairs are computed
     out = {
         "naive": naive(attn),
         "fused": fused(attn),
